@@ -223,7 +223,7 @@ doctest_default_flags = ["NORMALIZE_WHITESPACE"]
 
 
 def test_error_of_the_prover_is_red_on_its_page_only(claims: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr("sphinx_claims._reading.read.read_fence", lambda *_: dict[str, str]()["inside"])
+    monkeypatch.setattr("sphinx_claims._reading.read.read_fence", lambda *_: {"": 0}["inside"])
     run = claims("verify", toml="pages = ['a.md', 'b.md']", a=HALF, b="{claim}`1 == 1`\n")
     assert run.status == 1
     assert "a.md:1: the prover failed on this page: KeyError: 'inside'" in run.text

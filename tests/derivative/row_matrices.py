@@ -64,11 +64,11 @@ def compare(program: Callable[[Tensor], Tensor], here: Tensor, points: Sequence[
     numbers = number.reshape(-1, *[1] * outputs.dim())
     if proof is None:
         return Verdict(True, not found.any(), int(found.sum()))
-    spans: Any = proof._spans
-    rows: Rows | None = spans and spans.get(proof.path.end)
+    spans: Any = proof._rows
+    span = spans and spans.get(proof.path.end)
     outside = torch.zeros_like(found)
-    if rows is not None:
-        above, below = rows.whole()
+    if span is not None:
+        above, below = Rows(span, tuple(outputs.shape)).whole()
         outside = (numbers > above - 1) | (numbers < len(x) - below)
     elif spans is not None:
         outside = torch.ones_like(found)

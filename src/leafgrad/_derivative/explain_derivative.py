@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
@@ -21,11 +20,13 @@ from leafgrad._derivative.jacobian import jacobian
 from leafgrad._derivative.laplacian import laplacian
 from leafgrad._derivative.multi_indices import check_columns, index_of, pairs_of
 from leafgrad._derivative.piecewise_linear import note_on_zeros
-from leafgrad._derivative.problem import is_recording, parse_problem
+from leafgrad._derivative.problem import parse_problem
 from leafgrad._derivative.row_independence import RowsArgument
+from leafgrad._derivative.taylor.modes import recording, run_in
 
 
 @public_function()
+@run_in(recording)
 def explain_derivative(
     outputs: Tensor | Function,
     inputs: Inputs,
@@ -72,9 +73,6 @@ def explain_derivative(
           rows    None
           - Order 0 is outputs itself.
     """
-    if not is_recording():
-        with torch.inference_mode(mode=False):
-            return explain_derivative(outputs, inputs, order, create_graph=create_graph, rows=rows)
     if callable(order) and order not in (laplacian, jacobian, hessian):
         raise ValueError(
             "order must be the function laplacian, jacobian or hessian of leafgrad, or an order, "

@@ -16,12 +16,14 @@ from torch import Tensor
 from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import MOST_DERIVATIVES, Axes, Function, Inputs
 from leafgrad._derivative.multi_indices import check_columns, index_of, pairs_of
-from leafgrad._derivative.problem import Method, is_recording, parse_problem
+from leafgrad._derivative.problem import Method, parse_problem
 from leafgrad._derivative.row_independence import RowsArgument
+from leafgrad._derivative.taylor.modes import recording, run_in
 from leafgrad._derivative.under_compile import traceable
 
 
 @public_function(traceable=traceable)
+@run_in(recording)
 def hessian(
     outputs: Tensor | Function,
     inputs: Inputs,
@@ -63,9 +65,6 @@ def hessian(
         >>> hessian(x**2 * y, points).tolist()
         [[[4.0, 2.0], [2.0, 0.0]], [[8.0, 6.0], [6.0, 0.0]]]
     """
-    if not is_recording():
-        with torch.inference_mode(mode=False):
-            return hessian(outputs, inputs, create_graph=create_graph, method=method, rows=rows)
     problem = parse_problem(
         outputs, inputs, by_column=True, create_graph=create_graph, method=method, rows=rows
     )

@@ -3,14 +3,14 @@
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar, overload
 
-import torch
 from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import Function, Inputs, MultiIndex, is_by_column, parse_orders
 from leafgrad._derivative.dependence import raise_if_apart
-from leafgrad._derivative.problem import Method, is_recording, parse_problem
+from leafgrad._derivative.problem import Method, parse_problem
 from leafgrad._derivative.row_independence import RowsArgument
+from leafgrad._derivative.taylor.modes import recording, run_in
 from leafgrad._derivative.under_compile import traceable
 
 Order = TypeVar("Order", bound=int | MultiIndex)
@@ -43,6 +43,7 @@ def higher_order_grad(
 
 
 @public_function(traceable=traceable)
+@run_in(recording)
 def higher_order_grad(
     outputs: Tensor | Function,
     inputs: Inputs,
@@ -181,17 +182,6 @@ def higher_order_grad(
         >>> higher_order_grad(x**2 * t**3, (x, t), (1, 2)).tolist()
         [24.0, 36.0]
     """
-    if not is_recording():
-        with torch.inference_mode(mode=False):
-            return higher_order_grad(
-                outputs,
-                inputs,
-                order,
-                create_graph=create_graph,
-                allow_unused=allow_unused,
-                method=method,
-                rows=rows,
-            )
     problem = parse_problem(
         outputs,
         inputs,

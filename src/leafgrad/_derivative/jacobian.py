@@ -6,18 +6,19 @@ depends on row b of the other alone, it is ``(*batch, *channels, *columns)``:
     J[b, c, i] = d u[b, c] / d x[b, i]
 """
 
-import torch
 from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import Function, Inputs
 from leafgrad._derivative.multi_indices import check_columns, index_of
-from leafgrad._derivative.problem import Method, is_recording, parse_problem
+from leafgrad._derivative.problem import Method, parse_problem
 from leafgrad._derivative.row_independence import RowsArgument
+from leafgrad._derivative.taylor.modes import recording, run_in
 from leafgrad._derivative.under_compile import traceable
 
 
 @public_function(traceable=traceable)
+@run_in(recording)
 def jacobian(
     outputs: Tensor | Function,
     inputs: Inputs,
@@ -60,9 +61,6 @@ def jacobian(
         >>> jacobian(field, points)[0].tolist()
         [[2.0, 1.0], [1.0, 2.0]]
     """
-    if not is_recording():
-        with torch.inference_mode(mode=False):
-            return jacobian(outputs, inputs, create_graph=create_graph, method=method, rows=rows)
     problem = parse_problem(
         outputs, inputs, by_column=True, create_graph=create_graph, method=method, rows=rows
     )

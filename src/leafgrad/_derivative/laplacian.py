@@ -10,7 +10,6 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Literal, cast, overload
 
-import torch
 from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
@@ -27,10 +26,10 @@ from leafgrad._derivative.multi_indices import check_columns
 from leafgrad._derivative.problem import (
     DerivativeProblem,
     Method,
-    is_recording,
     parse_problem,
 )
 from leafgrad._derivative.row_independence import RowsArgument
+from leafgrad._derivative.taylor.modes import recording, run_in
 from leafgrad._derivative.under_compile import traceable
 
 
@@ -63,6 +62,7 @@ def laplacian(
 
 
 @public_function(traceable=traceable)
+@run_in(recording)
 def laplacian(  # noqa: PLR0913 (each by name)
     outputs: Tensor | Function,
     inputs: Inputs,
@@ -131,18 +131,6 @@ def laplacian(  # noqa: PLR0913 (each by name)
         >>> gradient.tolist()
         [[2.0, 1.0], [4.0, 3.0]]
     """
-    if not is_recording():
-        with torch.inference_mode(mode=False):
-            return laplacian(  # type: ignore[call-overload, misc, no-any-return]
-                outputs,
-                inputs,
-                dims=dims,
-                directions=directions,
-                with_gradient=with_gradient,
-                create_graph=create_graph,
-                method=method,
-                rows=rows,
-            )
     if not isinstance(with_gradient, bool):
         raise TypeError(f"with_gradient must be a bool, not {with_gradient!r}; write True or False")
     problem = parse_problem(

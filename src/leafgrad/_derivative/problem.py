@@ -36,7 +36,7 @@ from leafgrad._derivative.reverse import (
 )
 from leafgrad._derivative.row_behaviour import behaviour_of
 from leafgrad._derivative.row_independence import RowProof, RowsArgument, check_vouch
-from leafgrad._derivative.taylor import Taylor, Unsupported
+from leafgrad._derivative.taylor import Taylor, Unsupported, check_rules
 
 Method = Literal["auto", "taylor", "reverse"]
 _METHODS = get_args(Method)
@@ -51,11 +51,6 @@ FIRST_ALONE = (
 ASKED_FOR = 'It is what method="reverse" asks for.'
 NOTHING = "The graph proves zeros: no path leads from outputs to inputs, or outputs is empty."
 ORDER_0 = "Order 0 is outputs itself."
-
-
-def is_recording() -> bool:
-    """Return whether PyTorch records; ``inference_mode(mode=False)`` makes it do so."""
-    return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
 
 
 def parse_problem(
@@ -156,6 +151,7 @@ class DerivativeProblem(NamedTuple):
             why = ASKED_FOR
             if self.method != "reverse":
                 try:
+                    self._check_proof(proof)
                     return taylor.derivatives(orders), Manner("taylor", RULES, "proven")
                 except Unsupported as error:
                     why = self._reason(error)
@@ -191,16 +187,16 @@ class DerivativeProblem(NamedTuple):
         self, along: Sequence[int] | Tensor, gradient_in: Sequence[int], path: _autograd.Path
     ) -> tuple[Tensor, list[Tensor], Manner]:
         """Return the sum of second derivatives and first ones, each of the shape of `outputs`."""
-        why = ASKED_FOR
+        why, proof = ASKED_FOR, self._proof(path, 2)
         if self.method != "reverse":
             try:
+                self._check_proof(proof)
                 found = self._taylor(path).laplacian(along, gradient_in)
                 return *found, Manner("taylor", RULES, "proven")
             except Unsupported as error:
                 why = self._reason(error)
         weights = second_order_weights(along, self.axes, self.outputs.dim())
         gradient = [index_of(self.axes, column) for column in gradient_in]
-        proof = self._proof(path, 2)
         parts = self._reverse([*weights, *gradient], proof)
         total = sum(
             (parts[order] * weight for order, weight in weights.items()), self.inputs.new_zeros(())
@@ -292,11 +288,14 @@ class DerivativeProblem(NamedTuple):
         recalled = {order: recall(whole, self.inputs, order, path) for order in orders}
         known = {order: found for order, found in recalled.items() if found is not None}
         missing = [order for order in orders if order not in known]
-        taylor = Taylor(whole, self.inputs, len(self.axes.batch), path, self.create_graph)
-        try:
-            known |= taylor.derivatives(missing) if missing else {}
-        except Unsupported:
-            return None
+        if missing:
+            proof = RowProof(whole, self.inputs, self.axes, path, max(map(sum, missing)))
+            taylor = Taylor(whole, self.inputs, len(self.axes.batch), path, self.create_graph)
+            try:
+                self._check_proof(proof)
+                known |= taylor.derivatives(missing)
+            except Unsupported:
+                return None
         parts = {}
         for order, derivative in known.items():
             shown = derivative[..., columns.start : columns.stop]
@@ -314,6 +313,16 @@ class DerivativeProblem(NamedTuple):
                 f'method must be "auto" or "reverse" here, not "taylor": {error}'
             ) from None
         return f"Taylor mode has no answer: {error}."
+
+    def _check_proof(self, proof: RowProof) -> None:
+        """Raise `Unsupported` if Taylor mode, which needs a proof, has none."""
+        proof = proof.for_rules()
+        if proof.holds:
+            return
+        check_rules(proof.path)
+        if self.method == "taylor" and self.rows != "independent":
+            raise proof.refusal()
+        raise Unsupported("it needs a proof that rows are independent, and there is none")
 
     def _proof(self, path: _autograd.Path, order: int) -> RowProof:
         return RowProof(self.outputs, self.inputs, self.axes, path, order)

@@ -3,7 +3,8 @@
 One reverse pass differentiates all n rows at once, which is right only if they are independent.
 This is proven node by node: `row_behaviour` says what each kind does, and a walk from the inputs to
 the outputs follows the rows that each element depends on (see `row_spans`). The backward of a
-custom function is read in the same way, from the graph that it records.
+custom function, or its rule for Taylor mode, is read in the same way, from the graph that it
+records.
 
 A caller who knows more may vouch for the rows. Then probes look for a contradiction.
 """
@@ -11,7 +12,7 @@ A caller who knows more may vouch for the rows. Then probes look for a contradic
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
@@ -21,35 +22,69 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._derivative.arguments import Axes
-from leafgrad._derivative.row_behaviour import Site, UnreadableError, behaviour_of
-from leafgrad._derivative.row_spans import Rows, Shape, join, numbered
-from leafgrad._derivative.taylor import keep_rows_apart, may_look
+from leafgrad._derivative.row_behaviour import (
+    KINDS,
+    Results,
+    Site,
+    UnreadableError,
+    behaviour_of,
+    kind_of,
+)
+from leafgrad._derivative.row_spans import (
+    Labels,
+    Rows,
+    Shape,
+    Span,
+    SymbolicSizeError,
+    join,
+    label_batch,
+)
+from leafgrad._derivative.taylor import CUSTOM, Series, Unsupported, may_look
+from leafgrad._derivative.taylor.algebra import powers
+from leafgrad._derivative.taylor.propagate import results_of, step_at
+from leafgrad._derivative.taylor.rule import Rule
 
 RowsArgument = Literal["proven", "independent"]
 
 _DEEPEST = 3  # custom functions within backwards of custom functions
-Known = dict[Any, Rows]  # of each edge
+Known = dict[Any, Span]  # the rows of each edge
 
 
 class RowProof:
-    """Whether the rows of `outputs` are independent, found out once, when it is asked for."""
+    """Whether the rows of `outputs` are independent, proven once, when it is asked for."""
 
     def __init__(
-        self, outputs: Tensor, inputs: Tensor, axes: Axes, path: _autograd.Path, order: int
+        self,
+        outputs: Tensor,
+        inputs: Tensor,
+        axes: Axes,
+        path: _autograd.Path,
+        order: int,
+        *,
+        reads_rules: bool = False,
     ) -> None:
-        """Remember what is differentiated, up to which order, along which path."""
+        """Remember what is differentiated, up to which order, along which path.
+
+        Of a custom function that has a rule of `taylor_rule`, the backward is read, or the rule.
+        """
         self.outputs, self.inputs, self.axes, self.path = outputs, inputs, axes, path
-        self.order = order
+        self.order, self.reads_rules = order, reads_rules
 
     @cached_property
     def holds(self) -> bool:
         """Whether rows are proven to be independent."""
-        # The number of rows is asked for last, as it has no value while code is compiled.
-        return (
-            self.is_counted
-            or self.axes.batch.numel() <= 1
-            or (self._spans is not None and self._is_in_place(self._spans))
-        )
+        count = self.axes.batch.numel()
+        if type(count) is int and count <= 1:
+            return True
+        rows = self._rows
+        return rows is not None and self._are_in_place(rows)
+
+    def for_rules(self) -> RowProof:
+        """Return the proof for Taylor mode: by rules of custom functions, not by backwards."""
+        if not any(_autograd.forward_class(node) in CUSTOM for node in self.path.nodes):
+            return self
+        given = self.outputs, self.inputs, self.axes, self.path, self.order
+        return RowProof(*given, reads_rules=True)
 
     @cached_property
     def is_of_formulas(self) -> bool:
@@ -57,30 +92,34 @@ class RowProof:
 
         Code that is compiled for all sizes would be compiled for each of them otherwise.
         """
-        if self.is_counted:
-            return True
-        if not all(type(size) is int for size in self.inputs.shape) or not self.holds:
-            return False
-        return not self._walk.has_read and all(map(behaviour_of, self.path.nodes))
+        rows = self._rows_of_any_size
+        return rows is not None and not self._walk.has_unknown and self._are_in_place(rows)
 
     @cached_property
     def _walk(self) -> _Walk:
-        return _Walk(self.axes.batch.numel(), self.order > 1)
+        return _Walk(self.axes.batch.numel(), self.order > 1, reads_rules=self.reads_rules)
 
     @cached_property
-    def is_counted(self) -> bool:
-        """Whether the number of axes alone proves it, whatever the sizes are."""
-        return keep_rows_apart(self.path, self.inputs, self.outputs, len(self.axes.batch))
+    def _rows_of_any_size(self) -> Known | None:
+        """The rows of each tensor on the path, None if a size or an index has no value yet."""
+        try:
+            return self._follow()
+        except SymbolicSizeError:
+            return None
 
     @cached_property
-    def _spans(self) -> Known | None:
+    def _rows(self) -> Known | None:
         """The rows of each tensor on the path, None if an index has no values yet."""
-        shape = tuple(map(int, self.inputs.shape))
+        if self._rows_of_any_size is None and not self._walk.needs_sizes:
+            self._walk.needs_sizes = True
+            return self._follow()
+        return self._rows_of_any_size
+
+    def _follow(self) -> Known | None:
+        seeds: Known = {self.path.start: label_batch(self.inputs.shape, len(self.axes.batch))}
 
         def follow() -> Known:
-            with _autograd.plain_computation():
-                seeds = {self.path.start: numbered(shape, len(self.axes.batch))}
-                return self._walk.follow(self.path.nodes, seeds)
+            return self._walk.follow(self.path.nodes, seeds)
 
         try:
             return follow()
@@ -90,64 +129,68 @@ class RowProof:
             self._walk.is_in_backward = True
             return _autograd.in_backward(follow)
 
-    def _is_in_place(self, known: Known) -> bool:
+    def _are_in_place(self, known: Known) -> bool:
         """Return whether each row of outputs depends on its own row of inputs at most."""
-        rows = known.get(self.path.end)
-        if rows is None:
+        span = known.get(self.path.end)
+        own = label_batch(self.outputs.shape, len(self.axes.batch))
+        if span is None or span is own or (not isinstance(span, Tensor) and span == own):
             return True
         with _autograd.plain_computation():
-            return bool((rows.span <= numbered(rows.shape, len(self.axes.batch)).span).all())
+            shape = self._walk.as_shape(self.outputs.shape)
+            return bool((Rows(span, shape).numbers <= Rows(own, shape).numbers).all())
 
     def refusal(self) -> RuntimeError:
         """Return the error that names what could not be proven to keep rows apart."""
-        if self._spans is None:
+        if self._rows is None:
             return RuntimeError(_UNREADABLE)
         kind = "element" if self.axes.is_elementwise else "row"
         return RuntimeError(
             f"each {kind} of outputs must depend on the same {kind} of inputs only, but "
-            f"{self._culprit(self._spans)}{_shape_hint(self.inputs, self.axes)}. If they are "
+            f"{self._explain(self._rows)}{_shape_hint(self.inputs, self.axes)}. If they are "
             'independent nevertheless, pass rows="independent", which promises this: no element '
             f"of a {kind} of outputs depends on another {kind} of inputs, at any values of inputs"
         )
 
-    def _culprit(self, known: Known) -> str:
+    def _explain(self, known: Known) -> str:
         """Return where rows meet first, or which node moves them."""
         count, batch = self.axes.batch.numel(), self.axes.batch
         moved = ""
         for node in self.path.nodes:
             for number, made in enumerate(_autograd.output_types(node)):
-                rows = known.get((node, number))
-                if rows is None:
+                span = known.get((node, number))
+                if span is None:
                     continue
+                shape = tuple(map(int, made.shape))
+                rows = Rows(span, shape)
                 if not rows.are_apart(count):
-                    return _meeting(node, rows, batch)
-                if not moved and tuple(made.shape[: len(batch)]) == tuple(batch):
-                    own = numbered(rows.shape, len(batch)).span
-                    wrong = (rows.span > own).any(0)
+                    return _explain_meeting(node, rows, batch)
+                if not moved and shape[: len(batch)] == tuple(batch):
+                    own = Rows(label_batch(shape, len(batch)), shape).numbers
+                    wrong = (rows.numbers > own).any(0)
                     if wrong.any():
-                        first = rows.span.expand(2, *wrong.shape)[0][wrong][0] - 1
+                        first = rows.numbers.expand(2, *wrong.shape)[0][wrong][0] - 1
                         moved = f"inputs{_place(int(first), batch)} is moved to another place by "
-                        moved += _described(node)
+                        moved += _describe(node)
         return moved or "its rows are moved to other places"
 
 
-def _meeting(node: Node, rows: Rows, batch: torch.Size) -> str:
+def _explain_meeting(node: Node, rows: Rows, batch: torch.Size) -> str:
     count = batch.numel()
-    mixed = (rows.span.sum(0) > count + 1).nonzero()[0]
-    above, below = rows.span[(slice(2), *mixed)].tolist()
+    mixed = (rows.numbers.sum(0) > count + 1).nonzero()[0]
+    above, below = rows.numbers[(slice(2), *mixed)].tolist()
     places = [_place(number, batch) for number in (count - below, above - 1)]
     what = f"inputs{places[0]} and inputs{places[1]} may meet through"
     if _autograd.is_training_batch_norm(node):
         return f"{what} BatchNorm in training mode: call eval() on the model and compute it again"
-    what = f"{what} {_described(node)}"
+    what = f"{what} {_describe(node)}"
     if behaviour_of(node):
         return what
     if _autograd.forward_class(node) is not None:
-        return f"{what}, a custom function whose backward does not show that it keeps rows apart"
+        return f"{what}, a custom function that is not seen to keep rows apart"
     return f"{what}, of which it is not known what it does to rows"
 
 
-def _described(node: Node) -> str:
+def _describe(node: Node) -> str:
     shape = tuple(_autograd.output_types(node)[0].shape)
     return f"{_autograd.node_name(node)} (result of shape {shape})"
 
@@ -178,40 +221,63 @@ def _shape_hint(inputs: Tensor, axes: Axes) -> str:
 class _Walk:
     """Follows the rows of `count` rows through a graph."""
 
-    def __init__(self, count: int, may_differentiate: bool, depth: int = 0) -> None:  # noqa: FBT001
-        """Remember whether what a backward computes is differentiated again."""
+    def __init__(
+        self,
+        count: int,
+        may_differentiate: bool,  # noqa: FBT001 (what a backward computes)
+        depth: int = 0,
+        *,
+        reads_rules: bool = False,
+    ) -> None:
         self.count, self.may_differentiate, self.depth = count, may_differentiate, depth
-        self.is_in_backward = self.has_read = False
+        self.reads_rules = reads_rules
+        self.is_in_backward = self.has_unknown = self.needs_sizes = False
+
+    def as_shape(self, sizes: Iterable[int]) -> Shape:
+        """Return sizes as a shape, as ints if they must have a value."""
+        return tuple(map(int, sizes)) if self.needs_sizes else tuple(sizes)
 
     def follow(self, nodes: Mapping[Node, _autograd.Successors], seeds: Known) -> Known:
         """Return the rows of each tensor that depends on those of `seeds`, these included."""
         known = dict(seeds)
-        for node, edges in nodes.items():
-            given = [known.get(edge) for edge in edges]
-            if any(given):
-                site = Site(node, edges, given, self.is_in_backward)
-                for number, rows in enumerate(self._results(site, known)):
-                    if rows is not None:
-                        known[node, number] = rows
+        ahead = iter(nodes.items())
+        for node, edges in ahead:
+            if not _pass_labels(node, edges, known):
+                with _autograd.plain_computation():
+                    self._find_rows(node, edges, known)
+                    for node, edges in ahead:  # noqa: PLW2901 (the rest)
+                        if not _pass_labels(node, edges, known):
+                            self._find_rows(node, edges, known)
         return known
 
-    def _results(self, site: Site, known: Known) -> Iterator[Rows | None]:
-        """Yield the rows of each result, None where it has no element."""
-        behave = behaviour_of(site.node)
-        total = join([rows.total() for rows in site.present])
-        spans = behave(site) if behave else []
-        if not spans and _may_be_read(site.node, self.depth) and not self._are_alike(site, total):
-            spans = self._read_backward(site, known)
+    def _find_rows(self, node: Node, edges: _autograd.Successors, known: Known) -> None:
+        """Add the rows of each result of a node to those that are known."""
+        inputs = [
+            Rows(known[edge], self.as_shape(_autograd.output_types(edge[0])[edge[1]].shape))
+            if edge[0] is not None and edge in known
+            else None
+            for edge in edges
+        ]
+        site = Site(node, edges, inputs, self.as_shape, self.is_in_backward)
+        behave = behaviour_of(node)
+        self.has_unknown |= behave is None
+        results = behave(site) if behave else []
+        function = _autograd.forward_class(node)
+        rule = CUSTOM.get(function) if self.reads_rules and function else None
+        if rule is not None:
+            results = self._read_rule(rule, site, known)
+        elif not results and _may_be_read(node, self.depth) and not self._are_alike(site):
+            results = self._read_backward(site, known)
         for number, shape in enumerate(site.shapes):
-            span = spans[number] if number < len(spans) else None
-            if span is None or not _fits(span, shape):
-                span = total.reshape(2, *[1] * len(shape))
-            yield None if 0 in shape else Rows(span, shape)
+            span = _fit(results[number], shape) if number < len(results) else None
+            if 0 not in shape:
+                known[node, number] = _join_all(site.present, shape) if span is None else span
 
-    def _are_alike(self, site: Site, total: Tensor) -> bool:
+    def _are_alike(self, site: Site) -> bool:
         """Return whether all elements depend on the same rows, so that a backward shows no more."""
-        return Rows(total, ()).are_apart(self.count) or all(
-            torch.equal(rows.span.flatten(), total) for rows in site.present
+        total = join([Rows(rows.total(), ()) for rows in site.present])
+        return total.are_apart(self.count) or all(
+            torch.equal(rows.numbers.flatten(), total.numbers) for rows in site.present
         )
 
     def _read_backward(self, site: Site, known: Known) -> list[Tensor]:
@@ -220,13 +286,13 @@ class _Walk:
         A backward ``B(g, k)`` of a gradient g and of tensors k that were kept is linear in g. Row j
         of an input gets a part of row i of g only where row i of the result depends on row j.
         """
-        self.has_read = True
+        self.has_unknown = True
         sent, gradients = _recorded(site.node)
         own = {(site.node, number) for number in range(len(sent))}
         ends = own.union(map(_edge, sent))
         pairs = [
             (rows, gradient)
-            for rows, gradient in zip(site.given, gradients, strict=True)
+            for rows, gradient in zip(site.inputs, gradients, strict=True)
             if rows is not None
         ]
         present = [gradient for _, gradient in pairs if gradient is not None]
@@ -239,56 +305,110 @@ class _Walk:
             return []
         nodes, met = _nodes_before([_edge(g) for g in present], ends, known)
         spans: list[Tensor] = []
-        for one in sent:
-            span = self._transposed(one, pairs, nodes)
+        for gradient in sent:
+            span = self._transpose_backward(gradient, pairs, nodes)
             if span is None:
                 return []
             spans.append(span)
         if self.may_differentiate:
             inner = _Walk(self.count, self.may_differentiate, self.depth + 1)
-            results = {
-                (site.node, number): Rows(span, shape)
-                for number, (span, shape) in enumerate(zip(spans, site.shapes, strict=True))
-            }
-            found = inner.follow(nodes, {edge: known[edge] for edge in met} | results)
-            for rows, gradient in pairs:
-                kept = None if gradient is None else found.get(_edge(gradient))
-                if kept and not Rows(join([kept.span, rows.span]), rows.shape).are_apart(
-                    self.count
-                ):
-                    return []
+            seeds: Known = {(site.node, number): span for number, span in enumerate(spans)}
+            used = inner.follow(nodes, {edge: known[edge] for edge in met} | seeds)
+            for rows, arrived in pairs:
+                reached = None if arrived is None else used.get(_edge(arrived))
+                if reached is not None:
+                    together = join([Rows(reached, rows.shape), rows])
+                    if not together.are_apart(self.count):
+                        return []
         return spans
 
-    def _transposed(
+    def _read_rule(self, rule: Rule, site: Site, known: Known) -> Results:
+        """Return the rows of each result of a custom function, as its Taylor rule shows them.
+
+        Of order 1, the series that it returns is linear in those of the inputs, as a backward is in
+        gradients, and its graph leads to them and to the values that the function saved.
+        """
+        self.has_unknown = True
+        # Run the rule on series of order 1, and check that its graph shows all that it does.
+        leaves = [rows and _make_coefficients(rows.shape) for rows in site.inputs]
+        step = step_at(site.node, site.edges, torch.float64, is_in_backward=self.is_in_backward)
+        with torch.enable_grad(), _autograd.without_tangents():
+            given = [
+                # A clone, as a rule may write into its series.
+                x if x is None else _make_series(x.clone())
+                for x in leaves
+            ]
+            try:
+                results = results_of(rule, step, given)
+            except Unsupported:
+                return []
+            made = [series.stack for series in results if series is not None]
+            if not _is_linear([x for x in leaves if x is not None], made):
+                return []
+        # The coefficients depend on the rows of their input, along the axes behind their first.
+        seeds: Known = {
+            _edge(x): rows.move_axes([None, *range(rows.ndim)]).span
+            for rows, x in zip(site.inputs, leaves, strict=True)
+            if rows is not None and x is not None
+        }
+        # Follow both from there, and from the values that the function saved, to the results.
+        nodes, met = _nodes_before(map(_edge, made), set(), known | seeds)
+        inner = _Walk(self.count, self.may_differentiate, self.depth + 1)
+        used = inner.follow(nodes, {edge: known[edge] for edge in met - seeds.keys()} | seeds)
+        pairs = zip(results, site.shapes, strict=True)
+        return [_rows_of_series(series, used, len(shape)) for series, shape in pairs]
+
+    def _transpose_backward(
         self,
-        one: Tensor,
+        sent: Tensor,
         pairs: Iterable[tuple[Rows, Tensor | None]],
         nodes: Mapping[Node, _autograd.Successors],
     ) -> Tensor | None:
-        """Return the span of the result that `one` is a gradient of, None if that does not show.
+        """Return the span of the result whose gradient is `sent`, None if that does not show.
 
-        The elements of `one` are numbered along as many of its first axes as keep their places.
+        The elements of `sent` are numbered along as many of its first axes as keep their places.
         """
-        shape: Shape = tuple(one.shape)
+        shape: Shape = tuple(sent.shape)
         for batch in range(len(shape), 0, -1):
-            seed = numbered(shape, batch)
+            # Where do the numbered parts of the gradient arrive, each in places of its own?
             count = torch.Size(shape[:batch]).numel()
-            found = _Walk(count, False, self.depth + 1).follow(nodes, {_edge(one): seed})  # noqa: FBT003
+            inner = _Walk(count, False, self.depth + 1)  # noqa: FBT003
+            numbers = inner.follow(nodes, {_edge(sent): label_batch(shape, batch)})
             arrived = [
-                (rows.span, found[_edge(gradient)])
+                (rows, Rows(numbers[_edge(gradient)], rows.shape))
                 for rows, gradient in pairs
-                if gradient is not None and _edge(gradient) in found
+                if gradient is not None and _edge(gradient) in numbers
             ]
-            if not all(numbers.are_apart(count) for _, numbers in arrived):
+            if not all(places.are_apart(count) for _, places in arrived):
                 continue
+            # A part of the result depends on the rows of all places where its number arrives.
             result = torch.zeros((2, count + 1), dtype=torch.int32, device="cpu")
-            for span, numbers in arrived:
-                spread, place = torch.broadcast_tensors(span, numbers.span[:1])
+            for rows, places in arrived:
+                spread, place = torch.broadcast_tensors(rows.numbers, places.numbers[:1])
                 result.scatter_reduce_(
                     1, place.reshape(2, -1).long(), spread.reshape(2, -1), "amax"
                 )
             return result[:, 1:].reshape(2, *shape[:batch], *[1] * (len(shape) - batch))
         return None
+
+
+def _make_coefficients(shape: Shape) -> Tensor:
+    """Return coefficients ``[1, *shape]`` that are all different, and that require grad."""
+    size = torch.Size(shape).numel()
+    return torch.linspace(1, 2, size, dtype=torch.float64).reshape(1, *shape).requires_grad_()
+
+
+def _make_series(stack: Tensor) -> Series:
+    """Return the series of order 1 with these coefficients ``[1, *shape]``."""
+    return Series(algebra=powers(1), indices=(0,), source=stack, shape=tuple(stack.shape[1:]))
+
+
+def _rows_of_series(series: Series | None, known: Known, ndim: int) -> Rows | Tensor:
+    """Return the rows that coefficients ``[K, *shape]`` depend on, those of ``[*shape]``."""
+    span = None if series is None else known.get(_edge(series.stack))
+    if series is None or span is None:
+        return torch.zeros([2, *[1] * ndim], dtype=torch.int32, device="cpu")
+    return Rows(span, tuple(series.stack.shape)).join_along([0]).drop_axes([0]).aligned(ndim)
 
 
 def _may_be_read(node: Node, depth: int) -> bool:
@@ -371,12 +491,78 @@ def _nodes_before(
     return finished, met
 
 
-def _fits(span: Tensor, shape: Shape) -> bool:
-    """Return whether a span ``[2, *sizes]`` can be that of a tensor of this shape."""
-    _, *sizes = span.shape
-    return len(sizes) == len(shape) and all(
-        size in (1, whole) for size, whole in zip(sizes, shape, strict=True)
-    )
+def _pass_labels(node: Node, edges: _autograd.Successors, known: Known) -> bool:
+    """Add the labels of the result, if they are those of the inputs and need no shapes.
+
+    Return whether the node is done, as it also is if it depends on nothing that is known.
+    """
+    kind = KINDS.get(type(node)) or kind_of(node)
+    labels: Labels | None = None
+    for place, edge in enumerate(edges):
+        span = known.get(edge)
+        if span is None:
+            continue
+        if place >= kind.passing or not isinstance(span, tuple):
+            return False
+        if labels is None:
+            labels = span
+        elif labels != span:
+            return False
+    if labels is None:
+        return True
+    if kind.mixes_last and labels[-1:] not in _UNLABELLED:
+        return False
+    if kind.read_dim is not None:
+        moved = _move_labels(labels, node, kind.read_dim(node), kind.new)
+        if moved is None:
+            return False
+        labels = moved
+    known[node, 0] = labels
+    return True
+
+
+def _move_labels(labels: Labels, node: Node, dim: int, new: int) -> Labels | None:
+    """Return labels with as many axes more or less at a saved axis, None if that has a label."""
+    ndim = len(_autograd.output_types(node)[0].shape)
+    place = _autograd.signed(dim)
+    place = place if place < 0 else place - max(ndim, ndim - new)  # counted from the end
+    if new > 0:
+        behind = -1 - place  # how many axes follow the new one
+        return labels if behind >= len(labels) else _insert(labels, len(labels) - behind)
+    if -place > len(labels):
+        return labels
+    if labels[place] is not None:
+        return None
+    at = len(labels) + place
+    return labels[:at] + labels[at + 1 :] if new else labels
+
+
+def _insert(labels: Labels, at: int) -> Labels:
+    return (*labels[:at], None, *labels[at:])
+
+
+_UNLABELLED = ((), (None,))
+
+
+def _fit(result: Rows | Tensor, shape: Shape) -> Span | None:
+    """Return the labels or the span of a tensor of this shape, None if they do not fit."""
+    if isinstance(result, Rows):
+        if result.ndim != len(shape):
+            return None
+        if result.labels is None:
+            return _fit(result.numbers, shape)
+        triples = zip(result.labels, result.shape, shape, strict=True)
+        return result.span if all(n is None or one == two for n, one, two in triples) else None
+    if result.dim() != 1 + len(shape):
+        return None
+    sizes = zip(result.shape[1:], shape, strict=True)
+    return result if all(size in (1, whole) for size, whole in sizes) else None
+
+
+def _join_all(present: Sequence[Rows], shape: Shape) -> Tensor:
+    """Return the span of a result whose elements may depend on all elements of all inputs."""
+    total = join([Rows(rows.total(), ()) for rows in present]).numbers
+    return total.reshape(2, *[1] * len(shape))
 
 
 # --- The alarm

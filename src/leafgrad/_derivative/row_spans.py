@@ -1,13 +1,22 @@
-"""Which rows of the inputs the elements of a tensor depend on: between which two of them.
+"""Which rows of the inputs the elements of a tensor depend on.
 
-The rows of the inputs have the numbers 0 to n - 1. Of all rows that an element depends on, the
-largest number a and the smallest number b are followed, as its span ``(1 + a, n - b)``; ``(0, 0)``
-stands for no row. The span of two elements together is the maximum of theirs, so everything here is
-a maximum. An element depends on one row at most if its span adds up to n + 1 at most.
+The rows of the inputs have the numbers 0 to n - 1, counted along the axes of the batch. What is
+followed is an upper bound, in one of two forms:
+
+Labels. One for each axis of the tensor: the number of the batch axis that this axis counts, or None
+    if all places along it depend on the same rows. Each element depends on the row that has its own
+    places along the labelled axes. Most tensors of a network have labels. They cost no memory, and
+    they are right for sizes that have no value yet, as in code that is being compiled. Labels are
+    kept without the Nones in front, so that broadcasting does not change them.
+A span. For each element the largest number a and the smallest number b of the rows that it depends
+    on, as ``(1 + a, n - b)``; ``(0, 0)`` stands for no row. The span of two elements together is
+    the maximum of theirs. An element depends on one row at most if its span adds up to n + 1 at
+    most.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 from typing import NamedTuple
@@ -15,21 +24,27 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from leafgrad._derivative.taylor.batch_axes import groups
+from leafgrad._derivative.taylor.axis_groups import group_axes
 
 Shape = tuple[int, ...]
+Labels = tuple[int | None, ...]
+Span = Tensor | Labels
+
+
+class SymbolicSizeError(Exception):
+    """Raised where labels are not enough, but the sizes have no value yet."""
 
 
 class Rows(NamedTuple):
-    """The span of each element of a tensor.
+    """The rows that each element of a tensor depends on.
 
     Attributes:
-        span: Integers ``[2, *sizes]``. Each size is that of the shape, or 1 if all places along
-            the axis have the same span.
+        span: Labels, or integers ``[2, *sizes]``. Each size is that of the shape, or 1 if all
+            places along the axis have the same span.
         shape: The shape of the tensor.
     """
 
-    span: Tensor
+    span: Span
     shape: Shape
 
     @property
@@ -37,69 +52,152 @@ class Rows(NamedTuple):
         """The number of axes of the tensor."""
         return len(self.shape)
 
-    def aligned(self, ndim: int) -> Tensor:
-        """Return the span with axes of size 1 in front, as broadcasting adds them."""
+    @property
+    def labels(self) -> Labels | None:
+        """The label of each axis, None if there is only a span."""
+        if isinstance(self.span, Tensor):
+            return None
+        return (None,) * (self.ndim - len(self.span)) + self.span
+
+    @property
+    def numbers(self) -> Tensor:
+        """The span as integers ``[2, *sizes]``."""
+        if isinstance(self.span, Tensor):
+            return self.span
+        return _number_rows(self.labels or (), self.shape)
+
+    def aligned(self, ndim: int) -> Rows:
+        """Return the rows with axes of size 1 in front, as broadcasting adds them."""
+        missing = [1] * (ndim - self.ndim)
+        if not missing or not isinstance(self.span, Tensor):
+            return Rows(self.span, (*missing, *self.shape))
         _, *sizes = self.span.shape
-        return self.span if ndim == len(sizes) else self.span.reshape(2, *_ones(ndim, sizes))
+        return Rows(self.span.reshape(2, *missing, *sizes), (*missing, *self.shape))
 
     def full(self, *dims: int) -> Tensor:
         """Return the span ``[2, *sizes]`` with the size of the shape along some axes."""
-        sizes = [*self.span.shape]
+        numbers = self.numbers
+        sizes = [*numbers.shape]
         for dim in dims:
             sizes[1 + dim % self.ndim] = self.shape[dim]
-        return self.span.expand(sizes)
+        return numbers.expand(sizes)
 
     def whole(self) -> Tensor:
         """Return the span ``[2, *shape]`` of each element."""
-        return self.span.expand(2, *self.shape)
+        return self.numbers.expand(2, *self.shape)
 
-    def joined(self, dims: Iterable[int]) -> Rows:
+    def is_alike_along(self, dims: Iterable[int]) -> bool:
+        """Return whether all places along some axes depend on the same rows."""
+        labels = self.labels
+        if labels is not None:
+            return all(labels[dim] is None for dim in dims)
+        return all(self.numbers.shape[1 + dim % self.ndim] == 1 for dim in dims)
+
+    def join_along(self, dims: Iterable[int]) -> Rows:
         """Return the rows of a tensor of the same shape that mixes all places along some axes."""
-        axes = {1 + dim % self.ndim for dim in dims}
-        cut = [axis for axis in axes if self.span.shape[axis] > 1]
-        return Rows(self.span.amax(cut, keepdim=True), self.shape) if cut else self
+        dims = [*dims]
+        if self.is_alike_along(dims):
+            return self
+        axes = sorted({1 + dim % self.ndim for dim in dims})
+        return Rows(self.numbers.amax(axes, keepdim=True), self.shape)
+
+    def move_axes(self, order: Sequence[int | None]) -> Rows:
+        """Return the rows of a tensor with axes in another order; None is a new axis of size 1.
+
+        All places along the axes that are left out must depend on the same rows.
+        """
+        shape = tuple(1 if dim is None else self.shape[dim] for dim in order)
+        labels = self.labels
+        if labels is not None:
+            return Rows(strip(tuple(None if dim is None else labels[dim] for dim in order)), shape)
+        stay = [dim % self.ndim for dim in order if dim is not None]
+        gone = [dim for dim in range(self.ndim) if dim not in stay]
+        numbers = self.numbers
+        sizes = [1 if dim is None else numbers.shape[1 + dim % self.ndim] for dim in order]
+        moved = numbers.permute(0, *[1 + dim for dim in (*stay, *gone)])
+        return Rows(moved.reshape(2, *sizes), shape)
+
+    def drop_axes(self, dims: Iterable[int]) -> Rows:
+        """Return the rows without some axes, along which all places depend on the same rows."""
+        gone = {dim % self.ndim for dim in dims}
+        return self.move_axes([dim for dim in range(self.ndim) if dim not in gone])
 
     def total(self) -> Tensor:
         """Return the span of all elements together, ``[2]``."""
-        return self.span.reshape(2, -1).amax(1)
+        return self.numbers.reshape(2, -1).amax(1)
 
-    def viewed(self, shape: Shape) -> Tensor:
-        """Return the span of the same elements, in the same order, in another shape."""
-        _, *sizes = self.span.shape
-        after = [1] * len(shape)
-        before = [*sizes]
-        for group in groups(self.shape, shape):
-            if any(sizes[axis] > 1 for axis in group.old):
+    def view(self, shape: Shape) -> Rows:
+        """Return the rows of the same elements, in the same order, in another shape."""
+        groups, labels = group_axes(self.shape, shape), self.labels
+        if labels is not None:
+            axes = {group.old[0]: group.new[0] for group in groups if group.is_one_axis}
+            new: list[int | None] = [None] * len(shape)
+            for old, label in enumerate(labels):
+                if label is not None and old in axes:
+                    new[axes[old]] = label
+            if sum(label is not None for label in new) == len({*labels} - {None}):
+                return Rows(strip(tuple(new)), shape)
+        numbers, after = self.numbers, [1] * len(shape)
+        _, *before = sizes = [*numbers.shape]
+        for group in groups:
+            if any(sizes[1 + axis] > 1 for axis in group.old):
                 for axis in group.old:
                     before[axis] = self.shape[axis]
                 for axis in group.new:
                     after[axis] = shape[axis]
-        return self.span.expand(2, *before).reshape(2, *after)
+        return Rows(numbers.expand(2, *before).reshape(2, *after), shape)
 
     def are_apart(self, count: int) -> bool:
         """Return whether each element depends on one of `count` rows at most."""
-        return bool((self.span.sum(0) <= count + 1).all())
+        return not isinstance(self.span, Tensor) or bool((self.span.sum(0) <= count + 1).all())
 
 
-def _ones(ndim: int, sizes: Sequence[int]) -> list[int]:
-    return [1] * (ndim - len(sizes)) + [*sizes]
+def strip(labels: Labels) -> Labels:
+    """Return labels without the Nones in front."""
+    first = next((n for n, label in enumerate(labels) if label is not None), len(labels))
+    return labels[first:]
 
 
-def numbered(shape: Shape, batch: int) -> Rows:
-    """Return the rows of a tensor whose first `batch` axes count them."""
-    sizes = shape[:batch]
-    count = torch.Size(sizes).numel()
+def label_batch(shape: Sequence[int], batch: int) -> Labels:
+    """Return the labels of a tensor whose first `batch` axes count the rows.
+
+    An axis of size 1 needs none. It may be broadcast to another size later.
+    """
+    if batch and 1 not in shape[:batch]:
+        return (*range(batch), *(None,) * (len(shape) - batch))
+    first = tuple(None if size == 1 else axis for axis, size in enumerate(shape[:batch]))
+    return strip((*first, *[None] * (len(shape) - batch)))
+
+
+def _number_rows(labels: Labels, shape: Shape) -> Tensor:
+    """Return the span ``[2, *sizes]`` that labels stand for."""
+    sizes = {label: shape[axis] for axis, label in enumerate(labels) if label is not None}
+    if any(type(size) is not int for size in sizes.values()):
+        raise SymbolicSizeError
+    count = math.prod(sizes.values())
     number = torch.arange(count, dtype=torch.int32, device="cpu")
-    span = torch.stack([number + 1, count - number])
-    return Rows(span.reshape(2, *sizes, *[1] * (len(shape) - batch)), shape)
+    number = number.reshape([sizes[label] for label in sorted(sizes)])
+    number = number.permute([sorted(sizes).index(label) for label in labels if label is not None])
+    number = number.reshape([1 if label is None else sizes[label] for label in labels])
+    return torch.stack([number + 1, count - number])
 
 
-def join(spans: Sequence[Tensor]) -> Tensor:
-    """Return the span of elements that depend on those of all tensors, which are broadcast."""
-    return reduce(torch.maximum, spans)
+def join(parts: Iterable[Rows | None]) -> Rows:
+    """Return the rows of elements that depend on those of all tensors, which are broadcast.
+
+    None is a tensor that depends on no row; one at least must depend on some.
+    """
+    present = [rows for rows in parts if rows is not None]
+    longest = max(present, key=lambda rows: rows.ndim)
+    spans = [rows.span for rows in present]
+    are_labels = all(type(span) is tuple for span in spans)
+    if len(spans) == 1 or (are_labels and all(span == longest.span for span in spans)):
+        return longest
+    numbers = reduce(torch.maximum, [rows.aligned(longest.ndim).numbers for rows in present])
+    return Rows(numbers, tuple(numbers.shape[1:]))
 
 
-def placed(
+def put_rows(
     shape: Shape,
     base: Rows | None,
     source: Rows | None,
@@ -112,7 +210,8 @@ def placed(
     place = take(torch.arange(size, device="cpu").reshape(shape))
     span = torch.zeros((2, size), dtype=torch.int32, device="cpu")
     if base is not None:
-        span = base.aligned(len(shape)).expand(2, *shape).reshape(2, -1).clone()
+        numbers = base.aligned(len(shape)).numbers
+        span = numbers.expand(2, *shape).reshape(2, -1).clone()
         if replaces:
             span[:, place.flatten()] = 0
     if source is not None:
@@ -120,7 +219,7 @@ def placed(
         put = source.whole().flatten(1, 1 + extra) if extra else source.whole()
         if source.ndim == place.dim():  # of which an index may take a corner
             put = put[(slice(2), *map(slice, place.shape))]
-        put = Rows(put, tuple(put.shape[1:])).aligned(place.dim())
+        put = Rows(put, tuple(put.shape[1:])).aligned(place.dim()).numbers
         spread = put.expand(2, *place.shape).reshape(2, -1)
         span.scatter_reduce_(1, place.reshape(1, -1).expand(2, -1), spread, "amax")
     return span.reshape(2, *shape)

@@ -105,7 +105,7 @@ def test_vectorised_jacobians_and_hessians_are_those_of_reverse_mode(
     assert_close(ours, theirs)
 
 
-@pytest.mark.parametrize("function", CASES)
+@pytest.mark.parametrize("function", CASES, ids=range(len(CASES)))
 def test_no_rule_stands_in_the_way_of_a_batch(function: Function) -> None:
     x, w = rows(3, 2), parameter()
     found = higher_order_grad(function(x, w), x, [(0, 2), (2, 1)], method="taylor")

@@ -55,7 +55,6 @@ APART: dict[str, Program] = {
     ),
     "no rows": lambda x: x * x[SIDE & ~SIDE].exp().sum(),
     "one number": lambda x: put(x, torch.tensor([2]), x[torch.tensor([2])]),
-    "a number twice": lambda x: put(x, torch.tensor([2, 2]), x[torch.tensor([2, 2])]),
     "elements": lambda x: put(x, x > 1, x[x > 1]),
     "one row after another": lambda x: put(x, FIRST[:1], x[1:2]).index_put(
         (FIRST[1:],), x[:1].sin()
@@ -182,3 +181,51 @@ def test_a_recurrent_layer_keeps_rows_apart_but_not_its_steps() -> None:
     assert not is_proven(lambda x: layer(x[:, None])[0], x)
     state = torch.zeros(1, 5, 3)
     assert is_proven(lambda x: layer(x[None], (x[None, :, :1] + state, state))[0][-1], x)
+
+
+ONE = torch.tensor([1])
+# Of rows (5, 2): labels show that rows stay in front, so that this holds for any number of rows.
+LABELLED: dict[str, Callable[[Tensor], Tensor]] = {
+    "columns": lambda x: x[:, 0] * x[:, 1],
+    "bases": lambda x: (x.unsqueeze(-1) - torch.arange(3.0)).exp().flatten(1),
+    "an axis of size 1": lambda x: (x.unsqueeze(1) * x.unsqueeze(-2)).squeeze(1),
+    "features": lambda x: torch.cat([x.sin(), x.new_ones(5, 2), x.cos()], -1),
+    "a sum": lambda x: x.sum(-1, keepdim=True) * x.mean(1)[:, None],
+    "exchanged": lambda x: (x[:, :, None] * torch.ones(3)).transpose(1, -1).mean((-1, 1)),
+    "a layer norm": nn.LayerNorm(2),
+    "there and back": lambda x: x.t().exp().t(),
+    "pixels": lambda x: nn.functional.conv1d(x.unsqueeze(1), torch.ones(3, 1, 2)).mean(-1),
+    "a stack": lambda x: torch.stack([x.sin(), x.cos()], 1).softmax(1).flatten(1),
+    "chosen columns": lambda x: x[:, torch.tensor([1, 0, 1])] * x.index_select(1, ONE),
+    "sorted columns": lambda x: x.sort(1).values * x.gather(1, x.argsort(1)),
+    "written columns": lambda x: (x * 2).index_copy(1, ONE, x[:, :1]).index_add(1, ONE, x[:, 1:]),
+    "matrices of rows": lambda x: torch.linalg.inv(x.unsqueeze(-1) @ x.unsqueeze(1) + torch.eye(2)),
+}
+# Programs that join rows, or move them.
+MIXED: dict[str, Callable[[Tensor], Tensor]] = {
+    "a place of rows": lambda x: (x * torch.ones(5, 1, 1))[:, 0],
+    "a place of no axis": lambda x: (x[:, 0] * torch.ones(5, 1))[:, 0],
+    "a sum over rows": lambda x: (x * torch.ones(5, 1, 1)).sum((1, -1)),
+    "a sum over all": lambda x: x + x.sum(),
+    "a mean over all, of which no axis is named": lambda x: x + x.mean(dim=None),
+    "exchanged": lambda x: (x @ torch.ones(2, 5)).t() @ torch.ones(5, 2),
+    "rows that were columns": lambda x: (x @ torch.ones(2, 5)).transpose(0, 1),
+    "rows in a row": lambda x: x.reshape(2, 5).t(),
+    "a view of one more axis": lambda x: (x * torch.ones(5, 1, 1)).view(5, 10),
+    "axes of unlike count": lambda x: x[:, 0] + x @ torch.ones(2, 5),
+    "cut rows": lambda x: torch.cat([x[1:], x[:1]]),
+    "a weight": lambda x: nn.functional.layer_norm(torch.ones(5, 2), (5, 2), x),
+}
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_labels_prove_rows_through_axes_that_do_not_count_them(name: str) -> None:
+    x = rows(5, 2).float().requires_grad_()
+    assert explain_derivative(LABELLED[name](x), x, (1, 0)).method
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_rows_that_are_joined_or_moved_are_refused(name: str) -> None:
+    x = torch.rand(5, 2, requires_grad=True)
+    with pytest.raises((RuntimeError, ValueError)):
+        higher_order_grad(MIXED[name](x), x, (1, 0))

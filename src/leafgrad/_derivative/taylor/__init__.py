@@ -10,7 +10,7 @@ from leafgrad._derivative.taylor.expansion import Taylor
 from leafgrad._derivative.taylor.jet import Jet
 from leafgrad._derivative.taylor.kernels import contraction, fused, recurrences
 from leafgrad._derivative.taylor.looks import may_look
-from leafgrad._derivative.taylor.row_wise import keep_rows_apart
+from leafgrad._derivative.taylor.propagate import check_rules
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import Unsupported
 
@@ -22,7 +22,7 @@ __all__ = [
     "Taylor",
     "Unsupported",
     "check_function",
-    "keep_rows_apart",
+    "check_rules",
     "may_look",
     "taylor_rule",
 ]

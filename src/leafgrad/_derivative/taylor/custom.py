@@ -39,8 +39,8 @@ def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule
     `Jet` whose series is None, or None in a list; None alone is refused, as a rule without
     ``return`` gives it. It should take values from ``ctx.saved_tensors``, which come with their
     graph. A `Jet` brings its value to the precision of its series, which may be more than the
-    function's own. The rule is called again where numbers left the range of a dtype. Whether it is
-    right is seen by `check_taylor_rule`.
+    function's own. The rule is called once more to prove that it keeps rows apart, and again where
+    numbers left the range of a dtype. Whether it is right is seen by `check_taylor_rule`.
 
     Args:
         function: The class that was applied.

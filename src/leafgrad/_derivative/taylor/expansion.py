@@ -10,16 +10,15 @@ alpha!, for every row of the batch at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager, ExitStack
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.algebra import (
     Algebra,
     MultiIndex,
@@ -32,11 +31,12 @@ from leafgrad._derivative.taylor.attempts import Attempt, attempts, search
 from leafgrad._derivative.taylor.constants import made_once
 from leafgrad._derivative.taylor.dtypes import is_on
 from leafgrad._derivative.taylor.looks import may_look
+from leafgrad._derivative.taylor.modes import run_in
 from leafgrad._derivative.taylor.propagate import replay
 from leafgrad._derivative.taylor.range_check import Factorials, Look
 from leafgrad._derivative.taylor.scale import Scale
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
+from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 _TANGENT = "forward mode AD is on, whose tangents do not come along on this walk"
 
@@ -72,17 +72,16 @@ class Taylor(NamedTuple):
     path: _autograd.Path
     create_graph: bool
 
+    @run_in(lambda taylor, *_: taylor.mode())
     def derivatives(self, orders: Collection[MultiIndex]) -> dict[MultiIndex, Tensor]:
         """Return derivatives of the shape of outputs for all `orders`, or raise `Unsupported`."""
-        if not self._is_in_mode():
-            with self._mode():
-                return self.derivatives(orders)
         algebra, place, moved = _plan(frozenset(orders))
         found = self._in_range(
             algebra, moved, {place[order]: _factorial(order) for order in orders}
         )
         return {order: found[place[order]] for order in orders}
 
+    @run_in(lambda taylor, *_: taylor.mode())
     def laplacian(
         self, along: Sequence[int] | Tensor, gradient_in: Sequence[int]
     ) -> tuple[Tensor, list[Tensor]]:
@@ -91,9 +90,6 @@ class Taylor(NamedTuple):
         The sum runs over columns, or over directions ``[n, *batch, *columns]``. Each of what is
         returned has the shape of outputs. Raise `Unsupported` where there is no answer.
         """
-        if not self._is_in_mode():
-            with self._mode():
-                return self.laplacian(along, gradient_in)
         directions = along if isinstance(along, Tensor) else None
         columns = () if isinstance(along, Tensor) else tuple(along)
         others = tuple(column for column in gradient_in if column not in columns)
@@ -108,18 +104,16 @@ class Taylor(NamedTuple):
         """Return whether a derivative carries its graph, or need not, if formulas are PyTorch's."""
         return not self.create_graph or _autograd.records_gradient(self.path.nodes)
 
-    def _is_in_mode(self) -> bool:
-        return torch.is_grad_enabled() == self.create_graph and not _autograd.is_cast(self.inputs)
-
-    @contextmanager
-    def _mode(self) -> Iterator[None]:
-        """Record if the result is to be differentiated, and compute in the dtypes of the graph."""
-        device, is_cast = self.inputs.device.type, _autograd.is_cast(self.inputs)
-        with (
-            torch.set_grad_enabled(self.create_graph),
-            torch.autocast(device, enabled=False) if is_cast else nullcontext(),
-        ):
-            yield
+    def mode(self) -> AbstractContextManager[Any] | None:
+        """Choose to record if the result is differentiated, and the dtypes of the graph."""
+        is_cast = _autograd.is_cast(self.inputs)
+        if torch.is_grad_enabled() == self.create_graph and not is_cast:
+            return None
+        modes = ExitStack()
+        modes.enter_context(torch.set_grad_enabled(self.create_graph))
+        if is_cast:
+            modes.enter_context(torch.autocast(self.inputs.device.type, enabled=False))
+        return modes
 
     def _in_range(self, algebra: Algebra, moved: Moved, asked: Factorials) -> dict[int, Tensor]:
         """Return what is asked for times its factorials, each of the shape of outputs.
@@ -183,17 +177,12 @@ class Taylor(NamedTuple):
             indices=moved.indices,
             source=scale.seed(self._units(moved, scale.dtype)),
             shape=tuple(x.shape),
-            axes=batch_axes.rows_of(x.shape, self.batch),
         )
         try:
             found = replay(self.path, seed)
         except _autograd.Recomputation:
-            found = _autograd.in_backward(lambda: self._replayed_in_backward(seed))
-        if found is None:
-            return seed.changed(seed.stack[:0], indices=())
-        if found.axes != batch_axes.rows_of(self.outputs.shape, self.batch):
-            raise Unsupported("the rows of outputs are not those of inputs")
-        return found
+            found = _autograd.in_backward(lambda: self._replay_in_backward(seed))
+        return seed.changed(seed.stack[:0], indices=()) if found is None else found
 
     def _units(self, moved: Moved, dtype: torch.dtype) -> Tensor:
         """Return how the inputs move with each index of first order, ``[n, *batch, *columns]``."""
@@ -204,10 +193,10 @@ class Taylor(NamedTuple):
         directions = moved.directions.to(dtype)
         return torch.cat([directions, units.expand(-1, *directions.shape[1:])])
 
-    def _replayed_in_backward(self, seed: Series) -> Series | None:
+    @run_in(lambda taylor, _: taylor.mode())
+    def _replay_in_backward(self, seed: Series) -> Series | None:
         """Replay ``[K, *inputs]`` where a checkpoint computes anew once what it did not save."""
-        with self._mode():
-            return replay(self.path, seed, is_in_backward=True)
+        return replay(self.path, seed, is_in_backward=True)
 
     def _result(
         self, coefficient: Tensor | None, scale: Scale, factorial: int, degree: int

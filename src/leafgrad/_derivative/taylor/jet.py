@@ -22,7 +22,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.dtypes import at_least
 from leafgrad._derivative.taylor.kernels import recurrences, sigmoidal
 from leafgrad._derivative.taylor.matrix_products import constant_times, product, times_constant
@@ -370,7 +369,6 @@ def softmax_from(result: Tensor, x: Series, dims: Sequence[int]) -> Series:
     exponentials small.
     """
     if not x.indices:
-        batch_axes.free(x.axes, dims)
         return x
     terms = exp_of(x - weighted_mean(x, result, dims)).scaled(result)
     inverse = inverse_of(terms.summed(dims, keepdim=True))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.kernels.plans import contraction
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import unsupported_if
@@ -17,7 +16,6 @@ from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 def times_constant(x: Series, matrix: Tensor) -> Series:
     """Return ``[K, ..., a, b]`` times a constant ``[..., b, c]``, for all coefficients at once."""
-    batch_axes.free(x.axes, [-1])
     if matrix.dim() == 2:  # noqa: PLR2004
         return x.times(matrix)
     return x.changed(x.full(-1) @ matrix, shape=(*x.shape[:-1], matrix.shape[-1]))
@@ -25,7 +23,6 @@ def times_constant(x: Series, matrix: Tensor) -> Series:
 
 def constant_times(matrix: Tensor, x: Series) -> Series:
     """Return a constant ``[..., a, b]`` times ``[K, ..., b, c]``."""
-    batch_axes.free(x.axes, [-2])
     shape = (*x.shape[:-2], matrix.shape[-2], x.shape[-1])
     if matrix.layout != torch.strided:  # which PyTorch multiplies by one matrix at a time
         unsupported_if(matrix.dim() != 2, "it multiplies by a batch of sparse matrices")  # noqa: PLR2004

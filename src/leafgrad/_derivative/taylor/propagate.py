@@ -60,6 +60,13 @@ def replay(path: _autograd.Path, seed: Series, *, is_in_backward: bool = False) 
     return known.get(path.end)
 
 
+def check_rules(path: _autograd.Path) -> None:
+    """Raise `Unsupported` if a node on the path has no rule."""
+    for node in path.nodes:
+        if rule_of(node, _autograd.node_name(node)) is None:
+            raise Unsupported(f"outputs was computed through {_described(node)}")
+
+
 def step_at(
     node: Node, edges: _autograd.Successors, dtype: torch.dtype, *, is_in_backward: bool = False
 ) -> Step:

@@ -17,7 +17,6 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._derivative.taylor.dtypes import at_least, wider
 from leafgrad._derivative.taylor.jet import Jet
-from leafgrad._derivative.taylor.moves import Moves
 from leafgrad._derivative.taylor.series import Series
 
 Result = Series | Jet | None | Sequence[Series | None]
@@ -29,22 +28,17 @@ class Rule(NamedTuple):
 
     Attributes:
         propagate: Computes the series of the results from those of the inputs.
-        rowwise: Whether, whatever the node holds, each row of the result depends on the same row
-            of the inputs alone: element by element, or rows times a matrix. Inputs may be
-            broadcast against each other.
-        shared: The inputs that all rows share, as the matrix: these are no rows.
+        rowwise: Whether the kind is elementwise, whatever the node holds: each element of the
+            result depends on the elements that broadcasting puts in its place.
         has_exact_type: Whether the series has the shape and dtype of the node's only result, so
             that neither is asked.
-        moves: How the kind moves axes, None where that is not known but by the rule.
         is_for_complex: Whether it holds for complex numbers as well, as it does for what is linear
             or holomorphic.
     """
 
     propagate: Propagate
     rowwise: bool = False
-    shared: tuple[int, ...] = ()
     has_exact_type: bool = False
-    moves: Moves | None = None
     is_for_complex: bool = False
 
 

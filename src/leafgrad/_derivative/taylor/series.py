@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.algebra import Algebra, Indices
+from leafgrad._derivative.taylor.axis_groups import group_axes
 from leafgrad._derivative.taylor.dtypes import at_least, wider
 from leafgrad._derivative.taylor.kernels.composed import Composed, Derivatives
 from leafgrad._derivative.taylor.kernels.contraction import contract, product
@@ -48,7 +48,6 @@ class Series:
     indices: Indices
     source: Tensor | FusedLayers
     shape: tuple[int, ...]
-    axes: batch_axes.Axes
 
     @property
     def stack(self) -> Tensor:
@@ -77,7 +76,6 @@ class Series:
         source: Tensor | FusedLayers,
         *,
         shape: Sequence[int] | None = None,
-        axes: batch_axes.Axes | None = None,
         indices: Indices | None = None,
     ) -> Series:
         """Return a series of the same algebra; what is not given, as its shape, stays."""
@@ -86,7 +84,6 @@ class Series:
             indices=self.indices if indices is None else indices,
             source=source,
             shape=self.shape if shape is None else tuple(shape),
-            axes=self.axes if axes is None else axes,
         )
 
     def full(self, *dims: int) -> Tensor:
@@ -111,8 +108,7 @@ class Series:
         if shape == self.shape:
             return self
         shape = tuple(shape)
-        axes = batch_axes.aligned(self.axes, len(shape))
-        return self.changed(self.aligned(len(shape)), shape=shape, axes=axes)
+        return self.changed(self.aligned(len(shape)), shape=shape)
 
     def __neg__(self) -> Series:
         return self._multiplied(-1)
@@ -171,11 +167,7 @@ class Series:
     def __add__(self, other: Series) -> Series:
         one, two = together(self, other)
         indices = _union(one.indices, two.indices)
-        return one.changed(
-            one.spread(indices) + two.spread(indices),
-            axes=batch_axes.merged((one.axes, two.axes)),
-            indices=indices,
-        )
+        return one.changed(one.spread(indices) + two.spread(indices), indices=indices)
 
     def __sub__(self, other: Series) -> Series:
         return self + -other
@@ -186,7 +178,6 @@ class Series:
         The shape is that of the two factors broadcast against each other.
         """
         one, two = together(one, two)
-        axes = batch_axes.merged((one.axes, two.axes))
         products = one.algebra.with_products(one.indices, two.indices)
         if not products:
             return self
@@ -196,7 +187,7 @@ class Series:
         shape = common_shape(one.stack.shape[1:], two.stack.shape[1:])
         start = start.expand(-1, *common_shape(start.shape[1:], shape))
         stack = contract(plan, 2, one.stack, two.stack, start)
-        return one.changed(stack, axes=axes, indices=indices)
+        return one.changed(stack, indices=indices)
 
     def times_series(self, value: Tensor, other_value: Tensor, other: Series) -> Series | None:
         """Return the series of a product of two with these values, both of ``[*shape]``.
@@ -209,17 +200,15 @@ class Series:
         if self.indices != other.indices or indices[: len(self.indices)] != self.indices:
             return None
         one, two = together(self, other)
-        axes = batch_axes.merged((one.axes, two.axes))
         plan = contraction(one.algebra, one.indices, two.indices, indices)
         value, other_value = at_least(value, one.dtype), at_least(other_value, one.dtype)
         stack = product(plan, value, one.stack, other_value, two.stack)
-        return one.changed(stack, axes=axes, indices=indices)
+        return one.changed(stack, indices=indices)
 
     def narrowed(self, dim: int, start: int, length: int) -> Series:
         """Return the part of an axis of ``[K, *shape]`` from `start` on that has this length."""
         if (start, length) == (0, self.shape[dim]):
             return self
-        batch_axes.free(self.axes, [dim])
         shape = list(self.shape)
         shape[dim] = length
         dim = self.from_end(dim)
@@ -228,11 +217,9 @@ class Series:
     def selected(self, dim: int, place: int) -> Series:
         """Return one place of an axis n of ``[K, ..., n, ...]``: ``[K, ..., ...]``."""
         dim = self.from_end(dim)
-        batch_axes.free(self.axes, [dim])
-        axes, shape = list(self.axes), list(self.shape)
-        del axes[dim], shape[dim]
-        stack = self.full(dim).select(dim, place)
-        return self.changed(stack, shape=shape, axes=tuple(axes))
+        shape = list(self.shape)
+        del shape[dim]
+        return self.changed(self.full(dim).select(dim, place), shape=shape)
 
     def part(self, index: object) -> Series:
         """Return what numbers, slices, ``...`` and None take of each coefficient ``[*shape]``."""
@@ -243,35 +230,16 @@ class Series:
                 "a Jet must be indexed by numbers, slices, ... and None, not by tensors or lists: "
                 "multiply by a matrix of zeros and ones to take columns"
             )
-        before = index[: index.index(...)] if ... in index else index
-        after = index[len(before) + 1 :]
-        gap = self.ndim - sum(entry is not None for entry in (*before, *after))
-        whole = (*before, *[slice(None)] * gap, *after)
-        axes: list[batch_axes.Axis] = []
-        dim = 0
-        for entry in whole:
-            if entry is None:
-                axes.append(())
-                continue
-            if entry != slice(None):
-                batch_axes.free(self.axes, [dim])
-            if not isinstance(entry, int):
-                axes.append(self.axes[dim])
-            dim += 1
-        stack = self.full()[(slice(None), *whole)]
-        return self.changed(stack, shape=stack.shape[1:], axes=tuple(axes))
+        stack = self.full()[(slice(None), *index)]
+        return self.changed(stack, shape=stack.shape[1:])
 
     def summed(self, dims: Sequence[int], *, keepdim: bool) -> Series:
         """Return the sum of ``[K, *shape]`` along some axes, of size 1 then or gone."""
         dims = [self.from_end(dim) for dim in dims]
-        batch_axes.free(self.axes, dims)
         total = self.full(*dims).sum(dims, keepdim=keepdim) if dims else self.stack
         gone = set() if keepdim else {dim + self.ndim for dim in dims}
         sizes = [1 if n - self.ndim in dims else size for n, size in enumerate(self.shape)]
-        kept = [n for n in range(self.ndim) if n not in gone]
-        return self.changed(
-            total, shape=[sizes[n] for n in kept], axes=tuple(self.axes[n] for n in kept)
-        )
+        return self.changed(total, shape=[sizes[n] for n in range(self.ndim) if n not in gone])
 
     def permuted(self, dims: Sequence[int]) -> Series:
         """Return ``[K, *shape]`` with the axes of its shape in another order."""
@@ -279,7 +247,6 @@ class Series:
         return self.changed(
             self.stack.permute(0, *(dim + 1 for dim in dims)),
             shape=[self.shape[dim] for dim in dims],
-            axes=tuple(self.axes[dim] for dim in dims),
         )
 
     def transposed(self) -> Series:
@@ -293,14 +260,13 @@ class Series:
             return self
         stack, sizes = self.stack, list(shape)
         merged: list[int] = []
-        for group in batch_axes.groups(self.shape, shape):
+        for group in group_axes(self.shape, shape):
             if group.is_one_axis:
                 sizes[group.new[0]] = stack.shape[1 + group.old[0]]
             else:
                 merged += group.old
         stack = self.full(*merged) if merged else stack
-        axes = batch_axes.viewed(self.axes, self.shape, shape)
-        return self.changed(stack.reshape(-1, *sizes), shape=shape, axes=axes)
+        return self.changed(stack.reshape(-1, *sizes), shape=shape)
 
     def function(self, solve: Callable[[Recurrence, Tensor], Tensor]) -> Series:
         """Return an elementwise function, of the same shape, that a recurrence solves for."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.jet import Jet, add, multiply
 from leafgrad._derivative.taylor.rule import Rule, Step
@@ -36,14 +35,13 @@ def _polar(step: Step, r: Series | None, phi: Series | None) -> Series | None:
 def _as_real(step: Step, x: Series) -> Series:
     """Return real and imaginary part of ``[K, *shape]`` along a last axis: ``[K, *shape, 2]``."""
     stack = torch.view_as_real(x.stack.resolve_conj())
-    return x.changed(stack, shape=step.shape, axes=(*x.axes, ()))
+    return x.changed(stack, shape=step.shape)
 
 
 def _as_complex(step: Step, x: Series) -> Series:
     """Return the complex numbers ``[K, *shape]`` of real parts and others, ``[K, *shape, 2]``."""
-    batch_axes.free(x.axes, [-1])
     stack = torch.complex(*x.full(-1).unbind(-1))
-    return x.changed(stack, shape=step.shape, axes=x.axes[:-1])
+    return x.changed(stack, shape=step.shape)
 
 
 def _conjugate(_: Step, x: Series) -> Series:

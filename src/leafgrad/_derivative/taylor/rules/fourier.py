@@ -1,6 +1,6 @@
 """Rules for Fourier transforms, which are linear: each coefficient is transformed by itself.
 
-They take ``[K, *shape]`` along axes of the shape, none of them of the batch. How they are scaled,
+They take ``[K, *shape]`` along axes of the shape. How they are scaled,
 and what is cut off or added at the ends of an axis, was settled in the forward.
 """
 
@@ -11,7 +11,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
 
@@ -47,7 +46,6 @@ def _to_real(step: Step, x: Series) -> Series:
 def _transformed(step: Step, x: Series, transform: Callable[[Tensor, list[int]], Tensor]) -> Series:
     """Return the transform of ``[K, *shape]`` along the saved axes."""
     dims = step.dims(x)
-    batch_axes.free(x.axes, dims)
     if x.indices:
         stack = transform(x.full(*dims), dims)
     else:  # of nothing, PyTorch knows no transform

@@ -1,7 +1,6 @@
 """Rules for what takes elements of an axis by their place, or by their size.
 
-The order of coefficients is that of values: where the largest value is, its series is taken. An
-axis of the stack ``[K, *shape]`` along which elements are taken must be none of the batch.
+The order of coefficients is that of values: where the largest value is, its series is taken.
 """
 
 from __future__ import annotations
@@ -13,9 +12,7 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.kernels.products import common_shape
-from leafgrad._derivative.taylor.looks import may_look
 from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
@@ -27,10 +24,8 @@ def _indexed(step: Step, x: Series) -> Series:
     dims, numbers = numbered(indices)
     if len(dims) == 1:
         return _taken(step, x, dims[0], numbers[0])
-    batch_axes.free(x.axes, dims)
-    axes = indexed_axes(x.axes, dims, len(step.shape))
     stack = torch.ops.aten.index(x.full(*dims).movedim(0, -1), indices).movedim(-1, 0)
-    return x.changed(stack, shape=step.shape, axes=axes)
+    return x.changed(stack, shape=step.shape)
 
 
 def indices_of(step: Step) -> list[Tensor | None]:
@@ -60,54 +55,17 @@ def numbered(indices: Sequence[Tensor | None]) -> tuple[list[int], list[Tensor]]
     return dims, numbers
 
 
-def indexed_axes(axes: batch_axes.Axes, dims: Sequence[int], ndim: int) -> batch_axes.Axes:
-    """Return the axes of what is taken, `ndim` of them, along indexed axes `dims`.
-
-    Those of the index take the place of the indexed ones where these are neighbours, or else come
-    first.
-    """
-    kept = [axis for dim, axis in enumerate(axes) if dim not in dims]
-    first = dims[0] if dims[-1] - dims[0] == len(dims) - 1 else 0
-    return (*kept[:first], *[()] * (ndim - len(kept)), *kept[first:])
-
-
-def chosen_rows(axes: batch_axes.Axes, dims: Sequence[int], index: Tensor) -> batch_axes.Axis:
-    """Return the axis of the rows that an index ``[rows]`` takes out of the first, each once.
-
-    Its number tells which rows they are. An axis of one row has none, and is (), as is that of
-    anything else.
-    """
-    rows = axes[0] if axes else ()
-    is_of_rows = len(rows) == 1 and [*dims] == [0] and index.dim() == 1 and len(index) > 1
-    if not is_of_rows or not may_look(index):
-        return ()
-    ((number, size),) = rows
-    places: list[int] = index.tolist()
-    if min(places) < 0:
-        places = [place % size for place in places]
-    if len({*places}) < len(places):
-        return ()
-    return (((number, places), len(places)),)
-
-
 def _taken(step: Step, x: Series, dim: int, index: Tensor) -> Series:
     """Return the places of an axis that the index holds, which takes the shape of the index."""
-    if rows := chosen_rows(x.axes, [dim], index):
-        stack = x.full(0).index_select(1, index % x.shape[0])
-        return x.changed(stack, shape=step.shape, axes=(rows, *x.axes[1:]))
     dim = x.from_end(dim)
-    batch_axes.free(x.axes, [dim])
-    before, after = x.axes[:dim], x.axes[x.ndim + dim + 1 :]
     stack = x.full(dim).index_select(dim, index.reshape(-1) % x.shape[dim])
     shape = (*stack.shape[:dim], *index.shape, *stack.shape[stack.dim() + dim + 1 :])
-    axes = before + ((),) * index.dim() + after
-    return x.changed(stack.reshape(shape), shape=step.shape, axes=axes)
+    return x.changed(stack.reshape(shape), shape=step.shape)
 
 
 def _gather(x: Series, dim: int, index: Tensor) -> Series:
     """Return the places of an axis that the index holds, one by one, in the index's shape."""
     dim = x.from_end(dim)
-    batch_axes.free(x.axes, [dim])
     others = [n - x.ndim for n in range(x.ndim) if n - x.ndim != dim]
     if any(index.shape[n] != x.shape[n] for n in others):
         raise Unsupported("it takes elements of a part of the other axes")
@@ -130,20 +88,18 @@ def _embedded(step: Step, x: Series) -> Series:
 
 def _taken_of_all(step: Step, x: Series) -> Series:
     """Return the elements at some places, counted along all axes, in the shape of the index."""
-    batch_axes.free(x.axes, range(x.ndim))
     index = step.tensor("index")
     flat = x.viewed((math.prod(x.shape),)).full()
     stack = flat[:, index.reshape(-1)]
-    return x.changed(stack.reshape(-1, *index.shape), shape=index.shape, axes=((),) * index.dim())
+    return x.changed(stack.reshape(-1, *index.shape), shape=index.shape)
 
 
 def _selected_by_mask(step: Step, x: Series) -> Series:
     """Return the elements of ``[K, *shape]`` where a mask, broadcast to it, holds: ``[K, n]``."""
     mask = step.tensor("mask")
     wide = x.broadcast(common_shape(x.shape, mask.shape))
-    batch_axes.free(wide.axes, range(wide.ndim))
     stack = wide.full()[:, mask.expand(wide.shape)]
-    return wide.changed(stack, shape=stack.shape[1:], axes=((),))
+    return wide.changed(stack, shape=stack.shape[1:])
 
 
 def _extreme_along(step: Step, x: Series) -> list[Series | None]:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.jet import Jet, add, multiply
 from leafgrad._derivative.taylor.matrix_products import constant_times, product, times_constant
 from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
@@ -121,7 +120,6 @@ def _convolved(step: Step, x: Series | None, *constants: Series | None) -> Serie
     """Return the convolution of ``[K, rows, channels, ...]``, coefficients taken for rows."""
     if x is None or any(constant is not None for constant in constants):
         raise Unsupported("its weight depends on inputs")
-    batch_axes.free(x.axes, range(1, x.ndim))
     names = "stride", "padding", "dilation", "transposed", "output_padding", "groups"
     settings = [step.saved(name) for name in names]
     full = x.full(*range(1, x.ndim))
@@ -145,7 +143,6 @@ def _cross(step: Step, x: Series | None, y: Series | None) -> Series | None:
 def _crossed(x: Series, other: Tensor, dim: int) -> Series:
     """Return the cross product of a series with a constant, of the broadcast shape."""
     wide = x.broadcast(torch.broadcast_shapes(x.shape, other.shape))
-    batch_axes.free(wide.axes, [dim])
     return wide.changed(torch.linalg.cross(wide.full(dim), other.unsqueeze(0), dim=dim))
 
 
@@ -155,14 +152,10 @@ def _turned(x: Series, count: int, dim: int) -> Series:
 
 
 RULES: dict[str, Rule] = {
-    "MmBackward0": Rule(
-        _matmul, rowwise=True, shared=(1,), has_exact_type=True, is_for_complex=True
-    ),
+    "MmBackward0": Rule(_matmul, has_exact_type=True, is_for_complex=True),
     "BmmBackward0": Rule(_matmul, is_for_complex=True),
     "AddmmBackward0": Rule(
         _added(_of_matrices, ("mat1", "mat2")),
-        rowwise=True,
-        shared=(2,),
         has_exact_type=True,
         is_for_complex=True,
     ),

@@ -26,7 +26,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.algebra import Algebra, Indices
 from leafgrad._derivative.taylor.jet import Jet, add
@@ -67,14 +66,10 @@ def _log_of_determinant(value: Tensor, x: Series) -> Series:
 
     A trace of a product takes the elements that the diagonal is made of, and no others.
     """
-    batch_axes.free(x.axes, [-2, -1])
     n = _times_inverse(value)(x)
     slope = n.weighted()
-    trace = slope.changed(
-        slope.full(-2, -1).diagonal(dim1=-2, dim2=-1).sum(-1),
-        shape=x.shape[:-2],
-        axes=x.axes[:-2],
-    )
+    diagonal = slope.full(-2, -1).diagonal(dim1=-2, dim2=-1)
+    trace = slope.changed(diagonal.sum(-1), shape=x.shape[:-2])
     factors = _factors(n.algebra, n.indices)
     if not factors:
         return trace.unweighted()
@@ -114,7 +109,6 @@ def _mu(matrix: Tensor) -> Tensor:
 
 def linear(function: Callable[[Tensor], Tensor], x: Series) -> Series:
     """Return what a linear function of matrices, shape for shape, makes of each coefficient."""
-    batch_axes.free(x.axes, [-2, -1])
     return x.changed(function(x.full(-2, -1)))
 
 
@@ -123,7 +117,6 @@ def linear(function: Callable[[Tensor], Tensor], x: Series) -> Series:
 
 def _inverted(step: Step, x: Series) -> Series:
     """Return the inverse, ``[K, ..., n, n]``."""
-    batch_axes.free(x.axes, [-2, -1])
     inverse = step.tensor("inverse")
     n = constant_times(inverse, x)
     return _resolved(n, -times_constant(n, inverse))
@@ -212,7 +205,6 @@ def columns_solved(solve: Callable[[Tensor], Tensor]) -> Solve:
     """Make a function of columns ``[..., n, m]`` one of all coefficients ``[K, ..., n, m]``."""
 
     def solved(x: Series) -> Series:
-        batch_axes.free(x.axes, [-2])
         columns = x.full(-2, -1).movedim(0, -2)
         solution = solve(columns.flatten(-2)).unflatten(-1, columns.shape[-2:])
         return x.changed(solution.movedim(-2, 0))
@@ -260,7 +252,6 @@ def _exponential(step: Step, x: Series) -> Series:
     blocks has the coefficients of the exponential, by Mathias, A chain rule for matrix functions
     and applications, SIAM Journal on Matrix Analysis and Applications 17, 1996.
     """
-    batch_axes.free(x.axes, [-2, -1])
     if not x.indices:
         return x
     value, size = step.tensor("self"), x.shape[-1]
@@ -301,7 +292,6 @@ def _eigenpairs(step: Step, x: Series) -> list[Series]:
     ``(Λ + M) (I + F) = (I + F) (Λ + D)`` and I + F is orthogonal. With the sums over j < k of
     ``M_{k-j} F_j - F_j D_{k-j}`` in R_k, this is ``F_k Λ - Λ F_k = M_k + R_k - D_k``.
     """
-    batch_axes.free(x.axes, [-2, -1])
     values, vectors = step.tensor("eigenvalues"), step.tensor("eigenvectors")
     is_even = torch.allclose(x.full(-2, -1), x.full(-2, -1).mT) if may_look(x.stack) else True
     unsupported_if(not is_even, "its matrix is not symmetric")
@@ -327,7 +317,6 @@ def _eigenpairs(step: Step, x: Series) -> list[Series]:
     eigenvalues = m.changed(
         stacked(m, moved, indices).stack if moved else m.stack[..., 0],
         shape=values.shape,
-        axes=m.axes[:-1],
         indices=indices,
     )
     return [eigenvalues, constant_times(vectors, stacked(m, turned, indices))]

@@ -2,7 +2,7 @@
 
 All of it is linear, or takes pixels by their places: each coefficient ``[*shape]`` of the stack
 ``[K, *shape]`` is a picture of its own. Channels count as one more axis in front of the sizes where
-they are shuffled. No axis of a picture may be one of the batch.
+they are shuffled.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
 from leafgrad._derivative.taylor.series import Series
 
@@ -25,12 +24,10 @@ Draw = Callable[[Step, Tensor], Tensor]
 
 def _drawn(step: Step, x: Series, count: int, draw: Callable[[Tensor], Tensor]) -> Series:
     """Return what is drawn, ``[pictures, *others]``, of pictures ``[pictures, *last axes]``."""
-    batch_axes.free(x.axes, range(-count, 0))
     full = x.full(*range(-count, 0))
     kept = full.shape[: full.dim() - count]
     stack = draw(full.reshape(-1, *x.shape[-count:]))
-    axes = (*x.axes[: x.ndim - count], *[()] * (len(step.shape) - x.ndim + count))
-    return x.changed(stack.reshape(*kept, *stack.shape[1:]), shape=step.shape, axes=axes)
+    return x.changed(stack.reshape(*kept, *stack.shape[1:]), shape=step.shape)
 
 
 def _linear(count: int, draw: Draw) -> Propagate:
@@ -82,7 +79,6 @@ def _by_place(
     sizes: torch.Size | None = None,
 ) -> Series:
     """Return pixels moved as the index ``[..., *sizes]`` says, along the sizes taken as one."""
-    batch_axes.free(x.axes, range(-count, 0))
     flat, places = x.full().flatten(-count), index.flatten(-count)
     stack = move(flat, places.expand(len(flat), *places.shape))
     shape = (*x.shape[:-count], *(index.shape[-count:] if sizes is None else sizes))
@@ -133,9 +129,8 @@ def _overlaid(step: Step, windows: Tensor) -> Tensor:
 def _sheared(step: Step, x: Series) -> Series:
     """Return windows along an axis n of ``[K, ..., n, ...]``: ``[K, ..., windows, ..., size]``."""
     dim = x.from_end(step.saved("dimension"))
-    batch_axes.free(x.axes, [dim])
     windows = x.full(dim).unfold(dim, step.saved("size"), step.saved("step"))
-    return x.changed(windows, shape=step.shape, axes=(*x.axes, ()))
+    return x.changed(windows, shape=step.shape)
 
 
 RULES: dict[str, Rule] = {

@@ -1,27 +1,19 @@
 """Rules for what puts elements of one tensor, the source, in places of another, the base.
 
 The coefficients ``[K, *shape]`` of the result are those of the base, with zeros where something was
-put in their place, plus those of the source among zeros. An axis along which places are counted
-must be none of the batch.
+put in their place, plus those of the source among zeros.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from leafgrad._derivative.taylor import batch_axes
-from leafgrad._derivative.taylor.batch_axes import rows_of
 from leafgrad._derivative.taylor.jet import add
 from leafgrad._derivative.taylor.rule import Rule, Step
-from leafgrad._derivative.taylor.rules.indexing import (
-    chosen_rows,
-    indexed_axes,
-    indices_of,
-    numbered,
-)
+from leafgrad._derivative.taylor.rules.indexing import indices_of
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import unsupported_if
 
@@ -36,16 +28,10 @@ def _along(clear: Clear | None, put: Put) -> Placing:
     def rule(step: Step, base: Series | None, source: Series | None) -> Series | None:
         unsupported_if(not step.shape, "it counts an axis of a number, which has none")
         dim = step.result_dim()
-        if base is not None:
-            batch_axes.free(base.axes, [dim])
-            if clear is not None:
-                base = base.changed(clear(step, base.full(), dim))
+        if base is not None and clear is not None:
+            base = base.changed(clear(step, base.full(), dim))
         if source is None:
             return base
-        batch_axes.free(source.axes, [dim])
-        sizes = zip(source.axes, source.shape, step.shape, strict=True)
-        is_cut = any(axis and one != other for axis, one, other in sizes)
-        unsupported_if(is_cut, "it puts some of the rows alone")
         zeros = source.stack.new_zeros(len(source.indices), *step.shape)
         stack = put(step, zeros, dim, source.full())
         return add(base, source.changed(stack, shape=step.shape))
@@ -142,60 +128,15 @@ def _selected(step: Step, base: Series | None, source: Series | None) -> Series 
 def _index_put(step: Step, base: Series | None, source: Series | None) -> Series | None:
     """Return ``[K, *shape]``, replaced or added to at some places, or where a mask holds."""
     indices, adds = indices_of(step), step.saved("accumulate")
-    dims, numbers = numbered(indices)
-    whole = rows_of(step.shape, 1) if base is None else base.axes
-    chosen = chosen_rows(whole, dims, numbers[0])
-    if source is not None and chosen and source.axes[:1] == (chosen,) and not adds:
-        is_alike = base is None or (base.indices, base.dtype) == (source.indices, source.dtype)
-        if is_alike and source.shape[1:] == step.shape[1:]:
-            return _with_rows(whole, base, source, numbers[0] % step.shape[0])
-    if base is not None:
-        if not chosen and numbers[0].numel():
-            batch_axes.free(base.axes, dims)
-        if not adds:
-            last = base.full().movedim(0, -1)
-            cleared = torch.ops.aten.index_put(last, indices, last.new_zeros(()))
-            base = base.changed(cleared.movedim(-1, 0))
+    if base is not None and not adds:
+        last = base.full().movedim(0, -1)
+        cleared = torch.ops.aten.index_put(last, indices, last.new_zeros(()))
+        base = base.changed(cleared.movedim(-1, 0))
     if source is None:
         return base
-    if chosen and source.ndim == len(step.shape) and source.axes[0] == chosen:
-        axes: batch_axes.Axes = (whole[0], *source.axes[1:])
-    else:
-        axes = _base_axes(source.axes, dims, len(step.shape), max(n.dim() for n in numbers))
     zeros = source.stack.new_zeros(*step.shape, len(source.indices))
     stack = torch.ops.aten.index_put(zeros, indices, source.full().movedim(0, -1), adds)
-    placed = source.changed(stack.movedim(-1, 0), shape=step.shape, axes=axes)
-    return add(base, placed)
-
-
-def _with_rows(
-    whole: batch_axes.Axes, base: Series | None, source: Series, places: Tensor
-) -> Series:
-    """Return the base with rows at some places replaced by those of the source, each once.
-
-    The base ``[K, *shape]``, with the axes `whole`, and the source have the same K coefficients.
-    """
-    shape = (whole[0][0][1], *source.shape[1:])
-    axes = (whole[0], *source.axes[1:])
-    if base is None:
-        below = source.stack.new_zeros(len(source.indices), *shape)
-    else:
-        below, axes = base.full(), batch_axes.merged((whole, axes))
-    stack = below.index_copy(1, places, source.full())
-    return source.changed(stack, shape=shape, axes=axes)
-
-
-def _base_axes(
-    axes: batch_axes.Axes, dims: Sequence[int], ndim: int, ndim_of_index: int
-) -> batch_axes.Axes:
-    """Return the axes of the base, `ndim`, that a source with these axes is put in."""
-    taken = ndim - len(dims) + ndim_of_index
-    aligned = batch_axes.aligned(axes, taken)
-    labels = tuple(((dim, 1),) for dim in range(ndim))
-    places = indexed_axes(labels, dims, taken)
-    batch_axes.free(aligned, [place for place, label in enumerate(places) if not label])
-    known = {label[0][0]: axis for label, axis in zip(places, aligned, strict=True) if label}
-    return tuple(known.get(dim, ()) for dim in range(ndim))
+    return add(base, source.changed(stack.movedim(-1, 0), shape=step.shape))
 
 
 def _cleared_by_index(step: Step, stack: Tensor, dim: int) -> Tensor:

@@ -1,6 +1,6 @@
 """Rules for means, norms, variances, softmax and normalisations.
 
-Each reduces some axes of a series ``[K, *shape]``, none of them of the batch, or divides by what
+Each reduces some axes of a series ``[K, *shape]``, or divides by what
 was reduced. What was reduced is kept with axes of size 1, as ``[K, ..., 1, ...]``, until the end.
 """
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._derivative.taylor import batch_axes, jet, moves
+from leafgrad._derivative.taylor import jet
 from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
 from leafgrad._derivative.taylor.rules.complex_numbers import absolute
 from leafgrad._derivative.taylor.rules.shape import catenated
@@ -287,7 +287,6 @@ def _normalised_by_batch(step: Step, x: Series) -> Series:
     InstanceNorm does so to the channels of each row by itself.
     """
     dims = [dim for dim in range(-x.ndim, 0) if dim != 1 - x.ndim]
-    unsupported_if(any(x.axes[dim] for dim in dims), "it normalises by statistics of the batch")
     scale = _per_channel(step.tensor("result2"), x)
     return _normalised(step.tensor("input"), x, dims, scale)
 
@@ -316,7 +315,6 @@ def _normalised(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) ->
     PyTorch would differentiate to the end; that of the mean square takes its place.
     """
     if not x.indices:
-        batch_axes.free(x.axes, dims)
         return x
     value, x = _centred(value, dims), x - _mean(x, dims)
     square = value.square().mean(list(dims), keepdim=True)
@@ -329,7 +327,7 @@ def _normalised(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) ->
 
 RULES: dict[str, Rule] = {
     "MeanBackward0": Rule(lambda _, x: _mean(x, range(x.ndim), keepdim=False), is_for_complex=True),
-    "MeanBackward1": Rule(_mean_along, moves=moves.SUMMED, is_for_complex=True),
+    "MeanBackward1": Rule(_mean_along, is_for_complex=True),
     "LinalgVectorNormBackward0": Rule(_norm_along("ord"), is_for_complex=True),
     "NormBackward0": Rule(
         lambda step, x: _norm(step, x, "p", range(x.ndim), keepdim=False), is_for_complex=True
@@ -351,7 +349,7 @@ RULES: dict[str, Rule] = {
     "LogSoftmaxBackward0": Rule(_log_softmax),
     "LogsumexpBackward0": Rule(_log_sum_exp),
     "LogcumsumexpBackward0": Rule(_cumulated_log_sum_exp),
-    "NativeLayerNormBackward0": Rule(_layer_norm, moves=moves.NORMALISED),
+    "NativeLayerNormBackward0": Rule(_layer_norm),
     "NativeGroupNormBackward0": Rule(_group_norm),
     "NativeBatchNormBackward0": Rule(_batch_norm),
     "NativeBatchNormLegitNoTrainingBackward0": Rule(_batch_norm),  # in code that is compiled

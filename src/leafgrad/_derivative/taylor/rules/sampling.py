@@ -21,7 +21,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.jet import Jet
 from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
@@ -124,10 +123,6 @@ def _sampled(step: Step, picture: Series | None, grid: Series | None) -> Series 
     """Return a picture ``[N, C, *sizes]`` read at the points of a grid ``[N, *points, axes]``."""
     whole, points = step.tensor("input"), step.tensor("grid")
     sizes = whole.shape[2:]
-    if picture is not None:
-        batch_axes.free(picture.axes, range(2, picture.ndim))
-    if grid is not None:
-        batch_axes.free(grid.axes, [-1])
     settings = step.saved("padding_mode"), step.saved("align_corners")
     along = [
         _Axis(size, *settings).pixels(
@@ -171,8 +166,7 @@ def _read(picture: Jet, place: Tensor, is_there: Tensor) -> Jet:
     read = value.gather(2, index).reshape(shape)
     if series is not None:
         stack = series.full().gather(3, index.expand(len(series.indices), *index.shape))
-        axes = (*series.axes[:2], *[()] * (len(shape) - 2))
-        series = series.changed(stack.reshape(-1, *shape), shape=shape, axes=axes).masked(keep)
+        series = series.changed(stack.reshape(-1, *shape), shape=shape).masked(keep)
     return Jet(read.masked_fill(~keep, 0), series)
 
 

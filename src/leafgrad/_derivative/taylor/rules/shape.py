@@ -1,7 +1,6 @@
 """Rules for views, parts, joints and sums: what takes elements elsewhere without changing them.
 
-What PyTorch does to ``[*shape]``, a rule does to each coefficient of the stack ``[K, *shape]``. An
-axis that is cut, reordered, joined or summed must be none of the batch.
+What PyTorch does to ``[*shape]``, a rule does to each coefficient of the stack ``[K, *shape]``.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._derivative.taylor import batch_axes, moves
 from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import Unsupported
@@ -38,7 +36,6 @@ def _repeated(step: Step, x: Series) -> Series:
     """Return ``[K, *shape]`` repeated along its axes, and along others in front."""
     repeats = step.saved("repeats")
     wide = x.broadcast((*[1] * (len(repeats) - x.ndim), *x.shape))
-    batch_axes.free(wide.axes, [dim for dim, count in enumerate(repeats) if count != 1])
     return wide.changed(wide.full().repeat(1, *repeats), shape=step.shape)
 
 
@@ -50,7 +47,6 @@ def _sliced(step: Step, x: Series) -> Series:
     dim = x.from_end(step.saved("dim"))
     if step.shape == x.shape:
         return x
-    batch_axes.free(x.axes, [dim])
     part = slice(*map(step.saved, ("start", "end", "step")))
     taken = x.full(dim).movedim(dim, 0)[part].movedim(0, dim)
     return x.changed(taken, shape=step.shape)
@@ -82,22 +78,16 @@ def _split_by(x: Series, dim: int, sizes: Sequence[int]) -> list[Series]:
 def _diagonal(step: Step, x: Series) -> Series:
     """Return a diagonal of two axes, ``[..., a, b]``, as the last axis."""
     one, two = (x.from_end(step.saved(name)) for name in ("dim1", "dim2"))
-    batch_axes.free(x.axes, [one, two])
-    gone = {one, two}
-    axes = tuple(axis for n, axis in enumerate(x.axes) if n - x.ndim not in gone)
     stack = x.full(one, two).diagonal(step.saved("offset"), one, two)
-    return x.changed(stack, shape=step.shape, axes=(*axes, ()))
+    return x.changed(stack, shape=step.shape)
 
 
 def _diagonal_embedded(step: Step, x: Series) -> Series:
     """Return ``[K, ..., n]`` as the diagonals of ``[K, ..., n, n]``, and zeros beside them."""
-    batch_axes.free(x.axes, [-1])
     ndim = len(step.shape)
     dims = [step.saved(name) % ndim for name in ("dim1", "dim2")]
-    axes = iter(x.axes[:-1])
     stack = x.full(-1).diag_embed(step.saved("offset"), *(dim - ndim for dim in dims))
-    wide = tuple(() if n in dims else next(axes) for n in range(ndim))
-    return x.changed(stack, shape=step.shape, axes=wide)
+    return x.changed(stack, shape=step.shape)
 
 
 # --- Joints
@@ -133,8 +123,6 @@ def catenated(parts: Sequence[Series | None], sizes: Sequence[int], dim: int) ->
     """Return parts ``[K, ..., n_i, ...]`` joined along an axis, zeros where one has no series."""
     present = _present(parts)
     first = present[0]
-    axes = batch_axes.merged([part.axes for part in present])
-    batch_axes.free(axes, [dim])
     indices = tuple(sorted({index for part in present for index in part.indices}))
     spread = [part.changed(part.spread(indices), indices=indices) for part in present]
     common = list(torch.broadcast_shapes(*[_open(part, dim) for part in spread]))
@@ -146,7 +134,7 @@ def catenated(parts: Sequence[Series | None], sizes: Sequence[int], dim: int) ->
         blocks.append(whole.expand(len(indices), *common[1:]))
     shape = list(first.shape)
     shape[dim] = sum(sizes)
-    return first.changed(torch.cat(blocks, dim), shape=shape, axes=axes, indices=indices)
+    return first.changed(torch.cat(blocks, dim), shape=shape, indices=indices)
 
 
 def _open(part: Series, dim: int) -> list[int]:
@@ -171,21 +159,18 @@ def _stacked(step: Step, *parts: Series | None) -> Series:
 def _cumulated(step: Step, x: Series) -> Series:
     """Return the cumulative sum along an axis, of the same shape."""
     dim = x.from_end(step.saved("dim"))
-    batch_axes.free(x.axes, [dim])
     return x.changed(x.full(dim).cumsum(dim), shape=step.shape)
 
 
 def _flipped(step: Step, x: Series) -> Series:
     """Return x with some axes in reverse order, of the same shape."""
     dims = [x.from_end(dim) for dim in step.saved("dims")]
-    batch_axes.free(x.axes, dims)
     return x.changed(x.full(*dims).flip(dims))
 
 
 def _rolled(step: Step, x: Series) -> Series:
     """Return x rolled along some axes, or as one axis where none is given, of the same shape."""
     dims = [x.from_end(dim) for dim in step.saved("dims")] or list(range(-x.ndim, 0))
-    batch_axes.free(x.axes, dims)
     if not step.saved("dims"):
         flat = x.full().flatten(1).roll(step.saved("shifts"), 1)
         return x.changed(flat.reshape(-1, *x.shape))
@@ -195,15 +180,13 @@ def _rolled(step: Step, x: Series) -> Series:
 def _turned(step: Step, x: Series) -> Series:
     """Return ``[K, *shape]`` turned by quarters in the plane of two axes."""
     dims = [x.from_end(dim) for dim in step.saved("dims")]
-    batch_axes.free(x.axes, dims)
     return x.changed(x.full(*dims).rot90(step.saved("k"), dims), shape=step.shape)
 
 
 def _trace(_: Step, x: Series) -> Series:
     """Return the sum of the diagonal of a matrix, ``[K]``."""
-    batch_axes.free(x.axes, [0, 1])
     diagonal = x.full().diagonal(dim1=-2, dim2=-1)
-    return x.changed(diagonal.sum(-1), shape=(), axes=())
+    return x.changed(diagonal.sum(-1), shape=())
 
 
 def _triangle(take: Callable[[Tensor, int], Tensor]) -> Propagate:
@@ -215,7 +198,6 @@ def _padded(step: Step, x: Series) -> Series:
     """Return ``[K, *shape]`` with zeros beside it, along its last axes."""
     pad = step.saved("pad")
     dims = [-1 - number // 2 for number, size in enumerate(pad) if size]
-    batch_axes.free(x.axes, dims)
     stack = torch.nn.functional.pad(x.full(*dims), pad) if dims else x.stack
     return x.changed(stack, shape=step.shape)
 
@@ -237,26 +219,24 @@ RULES: dict[str, Rule] = {
     "AliasBackward0": Rule(_same, rowwise=True, is_for_complex=True),
     "CloneBackward0": Rule(_same, rowwise=True, is_for_complex=True),
     "ToCopyBackward0": Rule(_copied, rowwise=True, is_for_complex=True),
-    "ViewBackward0": Rule(_viewed, moves=moves.RESHAPED, is_for_complex=True),
-    "UnsafeViewBackward0": Rule(_viewed, moves=moves.RESHAPED, is_for_complex=True),
+    "ViewBackward0": Rule(_viewed, is_for_complex=True),
+    "UnsafeViewBackward0": Rule(_viewed, is_for_complex=True),
     "ReshapeAliasBackward0": Rule(_viewed, is_for_complex=True),
     "SqueezeBackward0": Rule(_viewed, is_for_complex=True),
-    "SqueezeBackward1": Rule(_viewed, moves=moves.RESHAPED, is_for_complex=True),
+    "SqueezeBackward1": Rule(_viewed, is_for_complex=True),
     "SqueezeBackward2": Rule(_viewed, is_for_complex=True),
     "SqueezeBackward4": Rule(_viewed, is_for_complex=True),
     "SqueezeBackward5": Rule(_viewed, is_for_complex=True),
-    "UnsqueezeBackward0": Rule(_viewed, moves=moves.UNSQUEEZED, is_for_complex=True),
+    "UnsqueezeBackward0": Rule(_viewed, is_for_complex=True),
     "ExpandBackward0": Rule(lambda step, x: x.broadcast(step.shape), is_for_complex=True),
     "RepeatBackward0": Rule(_repeated, is_for_complex=True),
     "TBackward0": Rule(lambda _, x: x.permuted(range(x.ndim)[::-1]), is_for_complex=True),
-    "TransposeBackward0": Rule(_transposed, moves=moves.TRANSPOSED, is_for_complex=True),
+    "TransposeBackward0": Rule(_transposed, is_for_complex=True),
     "TransposeBackward1": Rule(_transposed, is_for_complex=True),
     "PermuteBackward0": Rule(lambda step, x: x.permuted(step.saved("dims")), is_for_complex=True),
-    "SliceBackward0": Rule(_sliced, moves=moves.CUT, is_for_complex=True),
+    "SliceBackward0": Rule(_sliced, is_for_complex=True),
     "SelectBackward0": Rule(
-        lambda step, x: x.selected(step.saved("dim"), step.saved("index")),
-        moves=moves.SELECTED,
-        is_for_complex=True,
+        lambda step, x: x.selected(step.saved("dim"), step.saved("index")), is_for_complex=True
     ),
     "UnbindBackward0": Rule(_unbound, is_for_complex=True),
     "SplitBackward0": Rule(_split, is_for_complex=True),
@@ -266,9 +246,7 @@ RULES: dict[str, Rule] = {
     "DiagonalBackward0": Rule(_diagonal, is_for_complex=True),
     "SumBackward0": Rule(lambda _, x: x.summed(range(x.ndim), keepdim=False), is_for_complex=True),
     "SumBackward1": Rule(
-        lambda step, x: x.summed(step.dims(x), keepdim=step.saved("keepdim")),
-        moves=moves.SUMMED,
-        is_for_complex=True,
+        lambda step, x: x.summed(step.dims(x), keepdim=step.saved("keepdim")), is_for_complex=True
     ),
     "CumsumBackward0": Rule(_cumulated, is_for_complex=True),
     "FlipBackward0": Rule(_flipped, is_for_complex=True),
@@ -279,6 +257,6 @@ RULES: dict[str, Rule] = {
     "TriuBackward0": Rule(_triangle(Tensor.triu), rowwise=True, is_for_complex=True),
     "ConstantPadNdBackward0": Rule(_padded, is_for_complex=True),
     "DiagEmbedBackward0": Rule(_diagonal_embedded, is_for_complex=True),
-    "CatBackward0": Rule(_joined, moves=moves.CUT, is_for_complex=True),
+    "CatBackward0": Rule(_joined, is_for_complex=True),
     "StackBackward0": Rule(_stacked, is_for_complex=True),
 }

@@ -8,8 +8,7 @@ own element i went to, or 0. So the coefficients ``[K, *shape]`` of the result a
     a write into a view      y_k[p(i)] = source_k[i], and base_k where the base got its own number
     a view by strides        y_k[p(i)] = x_k[i]
 
-That the backward changes nothing but places is seen from the kinds of nodes that it records. Rows
-stay apart where a coordinate of p counts them along one axis of the result.
+That the backward changes nothing but places is seen from the kinds of nodes that it records.
 """
 
 from __future__ import annotations
@@ -18,12 +17,11 @@ import torch
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._derivative.taylor import batch_axes
 from leafgrad._derivative.taylor.jet import add
 from leafgrad._derivative.taylor.looks import may_look
 from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
-from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
+from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 # What the backward of a copy, or of a sum, is made of, and that of nothing else.
 _PLACES_ALONE = {
@@ -48,15 +46,9 @@ def _written(step: Step, base: Series | None, source: Series | None = None) -> S
         return base
     places = to_source[0].long() - 1  # of each element of the source in the flat result
     unsupported_if(len(places.unique()) < places.numel(), "it writes one element several times")
-    coordinates = torch.unravel_index(places, step.shape)
-    axes: list[batch_axes.Axis] = [()] * len(step.shape)
-    for dim, axis in enumerate(source.axes):
-        if axis:
-            axes[_counting_as(coordinates, dim, step.shape)] = axis
     zeros = source.stack.new_zeros(len(source.indices), probe.numel())
     flat = zeros.index_copy(1, places.flatten(), source.full().flatten(1))
-    placed = source.changed(flat.unflatten(1, step.shape), shape=step.shape, axes=tuple(axes))
-    return add(base, placed)
+    return add(base, source.changed(flat.unflatten(1, step.shape), shape=step.shape))
 
 
 def _strided(step: Step, x: Series) -> Series:
@@ -68,13 +60,8 @@ def _strided(step: Step, x: Series) -> Series:
     found = numbers.flatten().long()
     shown = found.nonzero().squeeze(1)
     places = torch.empty_like(shown).index_copy(0, found[shown] - 1, shown).reshape(step.shape)
-    coordinates = torch.unravel_index(places, x.shape)
-    axes: list[batch_axes.Axis] = [()] * len(step.shape)
-    for dim, axis in enumerate(x.axes):
-        if axis:
-            axes[_counted_by(coordinates[dim], x.shape[dim])] = axis
     stack = x.full().flatten(1).index_select(1, places.flatten())
-    return x.changed(stack.unflatten(1, step.shape), shape=step.shape, axes=tuple(axes))
+    return x.changed(stack.unflatten(1, step.shape), shape=step.shape)
 
 
 def sent_back(step: Step) -> tuple[Tensor, list[Tensor]]:
@@ -101,29 +88,6 @@ def sent_back(step: Step) -> tuple[Tensor, list[Tensor]]:
 def _numbers(probe: Tensor) -> Tensor:
     """Return the numbers of a probe ``[*shape]``, its real part where it is complex."""
     return probe.detach().real if probe.is_complex() else probe.detach()
-
-
-def _counting_as(coordinates: tuple[Tensor, ...], dim: int, shape: tuple[int, ...]) -> int:
-    """Return the axis of the result that counts the rows on axis `dim` of the source's shape."""
-    for axis, coordinate in enumerate(coordinates):
-        if coordinate.shape[dim] == shape[axis] and _counts(coordinate, dim):
-            return axis
-    raise Unsupported("it may carry something from row to row of the batch")
-
-
-def _counted_by(coordinate: Tensor, size: int) -> int:
-    """Return the axis of a view along which a coordinate, of its shape, counts up to `size`."""
-    for dim, count in enumerate(coordinate.shape):
-        if count == size and _counts(coordinate, dim):
-            return dim
-    raise Unsupported("it may carry something from row to row of the batch")
-
-
-def _counts(coordinate: Tensor, dim: int) -> bool:
-    """Return whether a coordinate ``[*shape]`` is 0, 1, 2, ... along an axis, at all places."""
-    count = torch.arange(coordinate.shape[dim], device=coordinate.device)
-    shape = [-1 if axis == dim else 1 for axis in range(coordinate.dim())]
-    return torch.equal(coordinate, count.reshape(shape).expand_as(coordinate))
 
 
 def _copied_whole(_: Step, __: Series | None, source: Series | None) -> Series | None:

@@ -1,0 +1,42 @@
+"""Modes of PyTorch that a function computes in, whatever mode its caller is in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+import torch
+
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+
+
+def run_in(
+    choose_mode: Callable[..., AbstractContextManager[Any] | None],
+) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
+    """Decorate a function that runs in a mode; the choice is None if that mode is on already.
+
+    To enter a mode takes longer than to ask for it.
+    """
+
+    def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+        @wraps(function)
+        def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            mode = choose_mode(*args, **kwargs)
+            if mode is None:
+                return function(*args, **kwargs)
+            with mode:
+                return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def recording(*_: object, **__: object) -> AbstractContextManager[Any] | None:
+    """Choose the mode in which PyTorch records operations and tensors keep their versions."""
+    if torch.is_grad_enabled() and not torch.is_inference_mode_enabled():
+        return None
+    return torch.inference_mode(mode=False)
