@@ -11,7 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import GradCause, explain_grad, preflight, record
+from leafgrad import _autograd, diagnose, preflight, record
+from leafgrad._arguments.outputs import gradient_edges
+from leafgrad._diagnosis.checks.gradient import CODES
+from leafgrad._explain.gradient_flow import GradientFlow
 
 SIZE = 4
 
@@ -243,32 +246,32 @@ def by_sample_of_indices(h: Tensor) -> Any:
     return torch.distributions.Categorical(logits=h).sample().float().expand(SIZE)
 
 
-CUTS: dict[Callable[[Tensor], Tensor], tuple[GradCause, str]] = {
-    by_detach: (GradCause.DETACHED, "h.detach()"),
-    by_data: (GradCause.DATA, "h.data"),
-    by_item: (GradCause.PYTHON, ".item()"),
-    by_list: (GradCause.PYTHON, ".tolist()"),
-    by_numpy: (GradCause.NUMPY, ".numpy()"),
-    by_tensor: (GradCause.COPIED, "torch.tensor("),
-    by_tensor_of_list: (GradCause.COPIED, "torch.tensor("),
-    by_new_tensor: (GradCause.COPIED, "new_tensor("),
-    by_as_tensor: (GradCause.COPIED, "as_tensor("),
-    by_parameter: (GradCause.COPIED, "nn.Parameter("),
-    by_parameter_of_data: (GradCause.DATA, "h.data"),
-    by_variable: (GradCause.DATA, "h.data"),
-    by_sign: (GradCause.NOT_FLOATING, "> 0"),
-    by_index: (GradCause.NOT_FLOATING, "argmax()"),
-    by_no_grad: (GradCause.NO_GRAD, "h * 2"),
-    by_inference: (GradCause.NO_GRAD, "h * 2"),
-    by_copy_into_data: (GradCause.DATA, "copy_(h)"),
-    by_copy_into_constant: (GradCause.DATA, "copy_(h)"),
-    by_setting_data: (GradCause.DATA, "z.data = h"),
-    by_write_without_grad: (GradCause.NO_GRAD, "copy_(h)"),
-    by_gradient: (GradCause.NOT_DIFFERENTIABLE, "torch.autograd.grad("),
-    by_mark: (GradCause.NOT_DIFFERENTIABLE, "function.apply("),
-    by_vmap: (GradCause.DETACHED, "h.detach()"),
-    by_sample: (GradCause.NO_GRAD, ".sample()"),
-    by_sample_of_indices: (GradCause.NOT_FLOATING, ".sample()"),
+CUTS: dict[Callable[[Tensor], Tensor], tuple[str, str]] = {
+    by_detach: ("detached", "h.detach()"),
+    by_data: ("detached", "h.data"),
+    by_item: ("converted", ".item()"),
+    by_list: ("converted", ".tolist()"),
+    by_numpy: ("converted", ".numpy()"),
+    by_tensor: ("copied", "torch.tensor("),
+    by_tensor_of_list: ("copied", "torch.tensor("),
+    by_new_tensor: ("copied", "new_tensor("),
+    by_as_tensor: ("copied", "as_tensor("),
+    by_parameter: ("copied", "nn.Parameter("),
+    by_parameter_of_data: ("detached", "h.data"),
+    by_variable: ("detached", "h.data"),
+    by_sign: ("no-derivative", "> 0"),
+    by_index: ("no-derivative", "argmax()"),
+    by_no_grad: ("no-grad", "h * 2"),
+    by_inference: ("no-grad", "h * 2"),
+    by_copy_into_data: ("copied", "copy_(h)"),
+    by_copy_into_constant: ("copied", "copy_(h)"),
+    by_setting_data: ("copied", "z.data = h"),
+    by_write_without_grad: ("copied", "copy_(h)"),
+    by_gradient: ("create-graph", "torch.autograd.grad("),
+    by_mark: ("no-derivative", "function.apply("),
+    by_vmap: ("detached", "h.detach()"),
+    by_sample: ("no-derivative", ".sample()"),
+    by_sample_of_indices: ("no-derivative", ".sample()"),
 }
 
 
@@ -441,12 +444,15 @@ def _run(
 def compared(title: str, loss: Tensor, tensors: dict[str, Tensor], recording: Any) -> Count:
     """Compare what is said of tensors, with and without a recording, with what backward does."""
     found = Count(programs=1)
-    said = [
-        (name, tensor, known, explain_grad(tensor, loss, recording=known))
-        for name, tensor in tensors.items()
-        for known in (recording, None)
-    ]
-    ahead = preflight(loss, names=tensors, recording=recording)
+    said = {
+        known: {name: one.code for one in report if one.code in CODES for name in one.subject}
+        for known in ("recorded", "not recorded")
+        for report in [
+            diagnose(loss, tensors, recording=recording if known == "recorded" else None)
+        ]
+    }
+    ahead = preflight(loss, recording=recording)
+    is_open = _is_open(loss)
     had = {name for name, tensor in tensors.items() if tensor.grad is not None}
     error = None
     try:
@@ -458,16 +464,29 @@ def compared(title: str, loss: Tensor, tensors: dict[str, Tensor], recording: An
         found.mismatches.append(f"{title}: will_fail is {ahead.will_fail}, but {error}")
     if error is not None:
         return found
-    for name, tensor, known, explanation in said:
-        found.tensors += 1
-        found.unseen += explanation.will_be_filled is None
-        is_filled = _grad_of(tensor) is not None
-        told = f"{title}: {name} ({'recorded' if known else 'not recorded'}): {explanation.cause}"
-        if explanation.will_be_filled not in {None, is_filled} and name not in had:
-            found.mismatches.append(f"{told}, but filled is {is_filled}")
-        if explanation.cause is GradCause.ALL_ZERO and not _is_zero(tensor):
-            found.mismatches.append(f"{told}, but .grad is {_grad_of(tensor)}")
+    for name, tensor in tensors.items():
+        for known, codes in said.items():
+            found.tensors += 1
+            code = codes.get(name)
+            is_missing = _grad_of(tensor) is None
+            told = f"{title}: {name} ({known}): {code}"
+            is_told = code is not None and code != "zero-derivative"
+            found.unseen += is_open and is_missing and not is_told
+            is_normal = is_open or not tensor.requires_grad
+            if name not in had and is_told != is_missing and not (is_missing and is_normal):
+                found.mismatches.append(f"{told}, but .grad is {_grad_of(tensor)}")
+            if code == "zero-derivative" and not _is_zero(tensor):
+                found.mismatches.append(f"{told}, but .grad is {_grad_of(tensor)}")
     return found
+
+
+def _is_open(loss: Tensor) -> bool:
+    """Return whether the graph does not show where all gradients go."""
+    with _autograd.unobserved():
+        edges = gradient_edges([loss])
+        flow = GradientFlow(edges, _autograd.walk([node for node, _ in edges]))
+        arrivals = [one for arrived in flow.arrivals.values() for one in arrived.values()]
+        return bool(flow.unseen) or any(one.doubt is not None for one in arrivals)
 
 
 def _is_recomputing(error: str | None) -> bool:
@@ -493,14 +512,15 @@ def planted_cut(seed: int) -> Count:
     x, other = torch.randn(SIZE, requires_grad=True), torch.randn(SIZE, requires_grad=True)
     with record() as recording:
         loss = _around(chance, cut, x, other)
-    explanation = explain_grad(x, loss, recording=recording)
-    cause, text = CUTS[cut]
-    source = explanation.cuts[0].source if explanation.cuts else None
+    report = diagnose(loss, {"x": x}, recording=recording)
+    code, text = CUTS[cut]
+    spans = [one.primary for one in report if one.primary is not None]
+    source = spans[0].source if spans else None
     line = "" if source is None else _line(cut, source.line)
     found = Count(programs=1, culprits=1)
-    if explanation.cause is not cause or text not in line:
-        said = f"{explanation.cause} in {source}"
-        found.mismatches.append(f"seed {seed}: {cut.__name__}: {said}, not {cause}")
+    if report.codes != (code,) or text not in line:
+        said = f"{report.codes} in {source}"
+        found.mismatches.append(f"seed {seed}: {cut.__name__}: {said}, not {code}")
     return found
 
 

@@ -1,6 +1,8 @@
 """Making a `Diagnosis` from a code: its words come from the message file."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Help, Severity, Span
 from leafgrad._graph.nodes import Source
@@ -19,7 +21,7 @@ def diagnosis(  # noqa: PLR0913 # it fills a value with as many fields
     edits: Sequence[Edit] = (),
     **slots: object,
 ) -> Diagnosis:
-    """Make a finding. Its words are the messages ``headline``, ``label`` and ``help`` of its code.
+    """Make a finding, with the ``headline``, ``label``, ``note`` and ``help`` of its code.
 
     Args:
         code: The code.
@@ -41,7 +43,7 @@ def diagnosis(  # noqa: PLR0913 # it fills a value with as many fields
         key = next(filter(has_message, keys), None)
         return None if key is None else message(key, **slots)
 
-    advice = words("help")
+    advice, note = words("help"), words("note")
     return Diagnosis(
         code=code,
         severity=severity,
@@ -49,19 +51,51 @@ def diagnosis(  # noqa: PLR0913 # it fills a value with as many fields
         subject=(*subject,),
         primary=None if at is None else Span(source=at, label=words("label") or ""),
         secondary=(*secondary,),
-        notes=(*notes,),
+        notes=(*([] if note is None else [note]), *notes),
         help=() if advice is None else (Help(text=advice, edits=(*edits,)),),
     )
 
 
 MOST_NAMES = 3
+NUMBER = re.compile(r"\d+")
 
 
-def list_names(names: Sequence[str]) -> str:
-    """Return a few names as a list in words; of many, the first ones and how many follow."""
+def list_names(names: Sequence[str], among: Sequence[str] = ()) -> str:
+    """Return names as a list in words; many are counted by module.
+
+    Args:
+        names: The names.
+        among: All names of the model: a module of which all parameters are listed is named once.
+    """
+    parts = [f"`{name}`" for name in names]
     if len(names) > MOST_NAMES:
-        shown = ", ".join(f"`{name}`" for name in names[: MOST_NAMES - 1])
-        return message("report.more", listed=shown, count=len(names) - MOST_NAMES + 1)
-    quoted = [f"`{name}`" for name in names]
-    *first, last = quoted or [""]
+        parts = [*_count_by_module(names, among)]
+    if len(parts) > MOST_NAMES:
+        more = len(parts) - MOST_NAMES + 1
+        return message("report.more", listed=", ".join(parts[:-more]), count=more)
+    *first, last = parts or [message("report.no-names")]
     return message("report.and", first=", ".join(first), last=last) if first else last
+
+
+def _count_by_module(names: Sequence[str], among: Sequence[str]) -> Iterator[str]:
+    """Yield how many parameters of each module there are, with a star for each number."""
+    missing = {*names}
+    kept = [name for name in among if name not in missing]
+    groups: dict[tuple[str, bool], list[str]] = {}
+    for name in names:
+        modules = ["", *accumulate(name.split(".")[:-1], "{}.{}".format)] if among else []
+        whole = (one for one in modules if not any(_is_in(other, one) for other in kept))
+        module = next(whole, None)
+        inner = NUMBER.sub("*", name.rpartition(".")[0]) if module is None else module
+        groups.setdefault((inner, module is not None), []).append(name)
+    for (module, is_whole), inside in groups.items():
+        if len(inside) == 1:
+            yield f"`{inside[0]}`"
+            continue
+        key = "report.all-in-module" if is_whole else "report.some-in-module"
+        key = key if module else f"{key.removesuffix('-in-module')}-parameters"
+        yield message(key, count=len(inside), module=f"`{module}`")
+
+
+def _is_in(name: str, module: str) -> bool:
+    return not module or name.startswith(f"{module}.")

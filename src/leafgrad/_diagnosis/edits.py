@@ -12,6 +12,11 @@ from leafgrad._graph.nodes import Source
 Expression = TypeVar("Expression", bound=ast.expr)
 
 
+def expression_at(source: Source | None) -> ast.expr | None:
+    """Return the expression that a span marks, None if the file cannot be read."""
+    return next(_nodes_at(source), None)
+
+
 def call_at(source: Source | None) -> ast.Call | None:
     """Return the call that a span marks, None if the file cannot be read."""
     return node_at(source, ast.Call)
@@ -103,7 +108,7 @@ def delete(source: Source) -> tuple[Edit, ...]:
     return (Edit(file=source.file, line=statement.lineno, before=line, after=()),)
 
 
-def _nodes_at(source: Source | None) -> Iterator[ast.AST]:
+def _nodes_at(source: Source | None) -> Iterator[ast.expr]:
     if source is None or source.column is None:
         return
     wanted = (source.line, source.column, source.end_line, source.end_column)

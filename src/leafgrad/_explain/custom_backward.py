@@ -18,7 +18,7 @@ import torch
 
 from leafgrad import _autograd
 from leafgrad._display.units import count
-from leafgrad._graph.code_files import short_path
+from leafgrad._graph.nodes import Source
 
 
 class GradientKind(Enum):
@@ -42,7 +42,7 @@ class CustomBackward(NamedTuple):
             inputs as they arrived, None if it does not.
         fills_in: Whether zeros stand in for the gradient of an output that has none.
         runs_another: Whether it speaks of running another backward, or of storing a gradient.
-        place: Where it is written, in brackets.
+        source: Where it is written.
         counted: How many gradients it returns; None where its source does not show it for sure.
     """
 
@@ -50,8 +50,17 @@ class CustomBackward(NamedTuple):
     passes_rest: int | None
     fills_in: bool
     runs_another: bool
-    place: str
+    source: Source | None
     counted: int | None
+
+    @property
+    def place(self) -> str:
+        """Where it is written, in brackets."""
+        return (
+            ""
+            if self.source is None
+            else f" ({self.source})".replace(f" in {self.source.function}", "")
+        )
 
     @property
     def told(self) -> str:
@@ -87,7 +96,7 @@ def parse_backward(function: type[torch.autograd.Function]) -> CustomBackward:
         passes_rest=passes_rest,
         fills_in="set_materialize_grads" not in names,
         runs_another=_runs_another(backward),
-        place=_place_of(code),
+        source=_source_of(code),
         counted=counted,
     )
 
@@ -101,13 +110,15 @@ def _parse_registered(backward: Any) -> CustomBackward:
         passes_rest=passes_rest,
         fills_in=True,
         runs_another=backward is not None and _runs_another(backward),
-        place=_place_of(code),
+        source=_source_of(code),
         counted=None if counted is None else counted + 1,
     )
 
 
-def _place_of(code: CodeType | None) -> str:
-    return "" if code is None else f" ({short_path(code.co_filename)}:{code.co_firstlineno})"
+def _source_of(code: CodeType | None) -> Source | None:
+    if code is None:
+        return None
+    return Source(file=code.co_filename, line=code.co_firstlineno, function=code.co_qualname)
 
 
 def _runs_another(function: Any) -> bool:

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
@@ -11,7 +11,7 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
-from leafgrad._display.units import torch_name
+from leafgrad._display.units import count, torch_name
 from leafgrad._explain import sentences
 from leafgrad._explain.grad_explanation import CAUSE_OF_CUT, GradCause, GradExplanation
 from leafgrad._explain.gradient_flow import Arrival, GradientFlow
@@ -73,7 +73,7 @@ class GradExplainer:
         with _autograd.unobserved():
             edges = gradient_edges(ends)
             self.graph = graph = _autograd.walk([node for node, _ in edges])
-            self.flow = GradientFlow(edges, graph, partial(_place_of, log))
+            self.flow = GradientFlow(edges, graph)
             self.reached = {*edges, *(edge for after in graph.values() for edge in after)}
             slots = (slot for node in graph for slot in _autograd.saved_slots(node))
             is_freed = any(slot.state == "freed" for slot in slots)
@@ -292,10 +292,10 @@ class GradExplainer:
         if cause in {GradCause.FILLED, GradCause.USED_UP} and self.second is not None:
             return self._cure_of_second(cause, tensor, found, self.second)
         if cause is GradCause.ALL_ZERO and found.arrival is not None:
-            node, _, _ = str(found.arrival.zero).partition(" ")
+            node = _autograd.node_name(found.arrival.zero)
             return " ".join(f"{sentence}." for sentence in words_of_operation(node))
         if cause is GradCause.UNSEEN and any(
-            "Checkpoint" in one for one in self.flow.unseen.values()
+            "Checkpoint" in _autograd.node_name(one) for one in self.flow.unseen
         ):
             return sentences.CURES[cause] + sentences.RUNS_ANOTHER
         origin = origin_of(tensor) if cause is GradCause.NOT_RETAINED else None
@@ -331,12 +331,12 @@ class GradExplainer:
         arrival = found.arrival or Arrival()
         is_late = found.use is not None and not found.use.required_grad
         use = found.use if is_late else found.use_of_memory or found.use
-        withholding = [*self.flow.unseen.values(), *self.flow.stopping, ""]
+        named = [arrival.doubt, arrival.zero, *self.flow.unseen, *self.flow.stopping]
         made = self.log.source_of(_number(tensor)) if facts.grad_fn else None
         return {
             "grad_fn": str(facts.grad_fn) if made is None else f"{facts.grad_fn} ({made})",
             "dtype": torch_name(facts.dtype),
-            "node": arrival.doubt or arrival.zero or withholding[0],
+            "node": next((self._place_of(node) for node in named if node is not None), ""),
             "freed": freed,
             "derivative": derivative,
             "partial": self._may_lack_part(tensor) if cause is GradCause.LINEAR else "",
@@ -368,6 +368,22 @@ class GradExplainer:
             return told.format(place=place), sentences.RETAIN_BEFORE
         cure = sentences.CURES_OF_FREED.get(str(call), sentences.AGAIN[GradCause.USED_UP])
         return sentences.FREED[call].format(place=place), cure
+
+    def _place_of(self, node: Node) -> str:
+        """Return the name of a node, and the line that made it or its backward."""
+        unused = ", for an output that is not used" if self.flow.stopping.get(node) else ""
+        if node in self.flow.backwards:
+            place = self.flow.backwards[node].place
+        else:
+            source = self.log.source_of(_autograd.sequence_nr(node) or 0)
+            place = "" if source is None else f" ({source})"
+        return f"{_autograd.node_name(node)}{place}{unused}"
+
+    def miscounted_in_words(self, node: Node) -> str:
+        """Return how many gradients a custom function returns, for how many inputs."""
+        code, wanted = self.flow.backwards[node], self.flow.miscounted[node]
+        name = f"{_autograd.node_name(node)}{code.place}"
+        return f"{name} returns {code.told} for {count(wanted, 'input')}"
 
     def _is_recorded(self, end: Output) -> bool:
         """Return whether it was recorded how an output was made: a cut would have been seen."""
@@ -405,14 +421,6 @@ class GradExplainer:
             return sentences.NO_USE
         place = f"{found.use.operation} in {source_at(found.use.place)}"
         return sentences.ELSEWHERE.format(place=place)
-
-
-def _place_of(log: Log, node: Node) -> str:
-    """Return the name of a node, and the line that made it where that is known."""
-    number = _autograd.sequence_nr(node)
-    source = None if number is None else log.source_of(number)
-    name = _autograd.node_name(node)
-    return name if source is None else f"{name} ({source})"
 
 
 def _held_in_words(tensor: Tensor) -> str:

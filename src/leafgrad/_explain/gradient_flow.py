@@ -4,14 +4,13 @@ Each node is interpreted once, in the order of backward, with what is known of a
 of the gradient: whether one comes for sure, and whether it is zero.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from typing import Any, NamedTuple
 
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._display.units import count
 from leafgrad._explain.custom_backward import (
     CustomBackward,
     GradientKind,
@@ -24,13 +23,13 @@ class Arrival(NamedTuple):
     """How a gradient comes somewhere.
 
     Attributes:
-        doubt: A node that may pass on none, where every path leads through one; None where a
-            gradient arrives for sure.
-        zero: A node that passes on zeros, where every path leads through one, else None.
+        doubt: A node that may pass on none, if every path leads through one; None if a gradient
+            arrives for sure.
+        zero: A node that passes on zeros, if every path leads through one, else None.
     """
 
-    doubt: str | None = None
-    zero: str | None = None
+    doubt: Node | None = None
+    zero: Node | None = None
 
 
 Arrivals = dict[int, Arrival]
@@ -41,29 +40,24 @@ class GradientFlow:
 
     Attributes:
         arrivals: How a gradient comes to the outputs of each node that one comes to.
-        unseen: The nodes whose backward seems to run another one, which the graph does not show,
-            and their names.
-        stopping: The nodes that pass on no gradient to one of their inputs.
-        miscounted: The custom functions that return too few gradients, or too many: what is said
-            of each.
+        unseen: The nodes whose backward seems to run another one, which the graph does not show.
+        stopping: The nodes that pass on no gradient to one of their inputs; True if that is because
+            an output is not used.
+        backwards: What is known of the backward of each custom function.
+        miscounted: The nodes of custom functions that return too few gradients, and how many
+            gradients they need.
     """
 
     def __init__(
-        self,
-        edges: Iterable[_autograd.Edge],
-        graph: Mapping[Node, _autograd.Successors],
-        place: Callable[[Node], str],
+        self, edges: Iterable[_autograd.Edge], graph: Mapping[Node, _autograd.Successors]
     ) -> None:
-        """Follow the gradients from some edges; `graph` has each node before those behind it.
-
-        What `place` gives for a node is said of it.
-        """
-        self.place = place
+        """Follow the gradients from some edges; `graph` has each node before those behind it."""
         self.arrivals: dict[Node, Arrivals] = {}
-        self.unseen: dict[Node, str] = {}
-        self.stopping: list[str] = []
-        self.miscounted: dict[Node, str] = {}
-        self._backwards: dict[type, CustomBackward] = {}
+        self.unseen: list[Node] = []
+        self.stopping: dict[Node, bool] = {}
+        self.backwards: dict[Node, CustomBackward] = {}
+        self.miscounted: dict[Node, int] = {}
+        self._parsed: dict[type, CustomBackward] = {}
         self._plain_types: dict[type, bool] = {}
         for node, number in edges:
             self._add(node, number, Arrival())
@@ -99,7 +93,7 @@ class GradientFlow:
                 if after is not None and given is not None:
                     self._add(after, number, given)
                 elif after is not None:
-                    self.stopping.append(f"{self.place(node)}, for an output that is not used")
+                    self.stopping[node] = True
         elif arrived:
             self._propagate_by_formula(node, successors, _merged(arrived))
 
@@ -122,10 +116,10 @@ class GradientFlow:
     ) -> None:
         """Pass on zeros, or nothing, as PyTorch's formula does."""
         if _autograd.lacks_formula(node):
-            self.stopping.append(self.place(node))
+            self.stopping[node] = False
             return
         for place, (after, number) in enumerate(successors):
-            zero = self.place(node) if _autograd.gives_zeros(node, place) else whole.zero
+            zero = node if _autograd.gives_zeros(node, place) else whole.zero
             if after is not None:
                 self._add(after, number, Arrival(whole.doubt, zero))
 
@@ -140,7 +134,7 @@ class GradientFlow:
             if given[place]:
                 self._add(after, number, whole)
             else:
-                self.stopping.append(_autograd.node_name(node))
+                self.stopping[node] = False
 
     def _propagate_custom(
         self, node: Any, successors: _autograd.Successors, arrived: Arrivals
@@ -149,27 +143,24 @@ class GradientFlow:
         code = self._backward_of(node)
         if not (arrived or code.fills_in):
             return
-        name = f"{_autograd.node_name(node)}{code.place}"
         wanted = len(node.needs_input_grad)
         if code.counted is not None and code.counted < wanted:
-            self.miscounted[node] = f"{name} returns {code.told} for {count(wanted, 'input')}"
+            self.miscounted[node] = wanted
         if code.runs_another:
-            self.unseen[node] = name
+            self.unseen.append(node)
         for place, (after, number) in _needed_edges(node, successors):
             returned = code.gradient_of_input(place, wanted)
-            arrival = _arrival_at_input(returned, arrived, name, fills_in=code.fills_in)
+            arrival = _arrival_at_input(returned, arrived, node, fills_in=code.fills_in)
             if arrival is not None:
                 self._add(after, number, arrival)
-            elif returned is GradientKind.NONE:
-                self.stopping.append(name)
             else:
-                self.stopping.append(f"{name}, for an output that is not used")
+                self.stopping[node] = returned is not GradientKind.NONE
 
     def _backward_of(self, node: Node) -> CustomBackward:
         function: Any = _autograd.forward_class(node)
-        if function not in self._backwards:
-            self._backwards[function] = parse_backward(function)
-        return self._backwards[function]
+        if function not in self._parsed:
+            self._parsed[function] = parse_backward(function)
+        return self.backwards.setdefault(node, self._parsed[function])
 
 
 def _is_trusted(node: Node) -> bool:
@@ -202,7 +193,7 @@ def _merged(arrived: Arrivals) -> Arrival:
 
 
 def _arrival_at_input(
-    returned: InputGradient, arrived: Arrivals, name: str, *, fills_in: bool
+    returned: InputGradient, arrived: Arrivals, node: Node, *, fills_in: bool
 ) -> Arrival | None:
     """Return what comes to an input of a custom function, None where nothing does.
 
@@ -211,9 +202,9 @@ def _arrival_at_input(
     if returned is GradientKind.NONE:
         return None
     if returned is GradientKind.UNKNOWN:
-        return Arrival(doubt=name)
+        return Arrival(doubt=node)
     if returned is GradientKind.SOME:
         return Arrival() if fills_in else Arrival(doubt=_merged(arrived).doubt)
     if not fills_in:
         return arrived.get(returned)
-    return Arrival(zero=arrived[returned].zero if returned in arrived else name)
+    return Arrival(zero=arrived[returned].zero if returned in arrived else node)

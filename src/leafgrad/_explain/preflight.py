@@ -100,9 +100,9 @@ def preflight(
         refusing = tuple(_with_line(node, live, log) for node in those(_autograd.refuses))
         running = those(explainer.flow.unseen.__contains__)
         compiled = {node.index for node in those(_autograd.is_compiled)}
-        told = explainer.flow.miscounted
         miscounted = tuple(
-            Miscounted(node=node, told=told[live[node.index]]) for node in those(told.__contains__)
+            Miscounted(node=node, told=explainer.miscounted_in_words(live[node.index]))
+            for node in those(explainer.flow.miscounted.__contains__)
         )
         shapes = tuple(_autograd.shape(end) or () for end in ends if _needs_gradient(end))
         once = tuple(_once_differentiable(nodes, live))

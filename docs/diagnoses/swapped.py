@@ -1,0 +1,5 @@
+import torch
+
+x = torch.ones(2, requires_grad=True)
+y = x.square().sum()
+loss, model = x, {"y": y}

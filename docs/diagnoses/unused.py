@@ -1,0 +1,9 @@
+import torch
+from torch import nn
+
+encoder, head = nn.Linear(3, 4), nn.Linear(3, 1)
+model = nn.ModuleDict({"encoder": encoder, "head": head})
+
+x = torch.ones(2, 3)
+features = encoder(x)
+loss = head(x).mean()

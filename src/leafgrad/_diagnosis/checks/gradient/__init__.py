@@ -1,0 +1,165 @@
+"""Why a parameter gets no gradient."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from leafgrad import _autograd
+from leafgrad._diagnosis.build import NUMBER, diagnosis, list_names
+from leafgrad._diagnosis.checks.gradient.cause import Cause, cause_of_cut
+from leafgrad._diagnosis.checks.gradient.cause_finder import CauseFinder
+from leafgrad._diagnosis.checks.gradient.fixes import edits_for, find_switch
+from leafgrad._diagnosis.checks.gradient.unregistered import find_unregistered_leaves
+from leafgrad._diagnosis.diagnosis import Diagnosis, Severity, Span
+from leafgrad._diagnosis.registry import check
+from leafgrad._diagnosis.situation import Situation
+from leafgrad._messages import message
+
+CODES = (
+    "no-graph",
+    "collective",
+    "no-grad",
+    "detached",
+    "converted",
+    "copied",
+    "create-graph",
+    "no-derivative",
+    "zero-derivative",
+    "custom-backward",
+    "requires-grad-late",
+    "other-tensor",
+    "frozen",
+    "unregistered",
+    "swapped",
+    "not-a-leaf",
+    "not-retained",
+    "linear",
+    "unused",
+)
+
+
+@check(*CODES)
+def find_missing_gradients(situation: Situation) -> Iterator[Diagnosis]:
+    """Find parameters that the backward pass does not reach, and what it reaches unseen."""
+    finder = CauseFinder(situation)
+    wanted = {
+        name: one for name, one in situation.parameters.items() if _is_wanted(situation, name)
+    }
+    missing = {name: finder.cause(tensor) for name, tensor in wanted.items()}
+    causes = [one for one in missing.values() if one is not None and one.code != "swapped"]
+    if finder.is_lost and (causes or not wanted):
+        yield _lost_graph(situation, finder, wanted, causes)
+        return
+    reached = {_pattern(name) for name, cause in missing.items() if cause is None}
+    groups: dict[tuple[Cause, Severity], list[str]] = {}
+    for name, cause in missing.items():
+        severity = None if cause is None else _severity(situation, name, cause, reached)
+        if cause is not None and severity is not None:
+            groups.setdefault((cause, severity), []).append(name)
+            with _autograd.unobserved():
+                situation.explained.add(id(wanted[name]))
+    for (cause, severity), names in groups.items():
+        yield _finding(situation, cause, names, severity)
+    yield from find_unregistered_leaves(situation, finder.paths)
+
+
+def _is_wanted(situation: Situation, name: str) -> bool:
+    """Return whether a tensor should get a gradient: what is expected, or what is optimized."""
+    if situation.expected is not None:
+        return _is_expected(situation, name)
+    groups = [group for one in situation.optimizers for group in one.param_groups]
+    with _autograd.unobserved():
+        tensor = situation.parameters[name]
+        optimized = {id(one) for group in groups for one in group["params"]}
+        return not optimized or id(tensor) in optimized or not _autograd.is_parameter(tensor)
+
+
+def _is_expected(situation: Situation, name: str) -> bool:
+    return any(f"{name}.".startswith(f"{one}.") for one in situation.expected or ())
+
+
+def _severity(situation: Situation, name: str, cause: Cause, reached: set[str]) -> Severity | None:
+    """Return how much a missing gradient matters; None if it is normal."""
+    if _is_expected(situation, name):
+        return Severity.ERROR
+    if cause.code == "frozen":
+        is_parameter = cause.variant == "" and "lora" not in name
+        return None if is_parameter else Severity.NOTE
+    is_skipped = cause.code == "unused" and _pattern(name) in reached
+    is_partly_linear = cause.code == "linear" and bool(reached)
+    if is_skipped or is_partly_linear or (cause.code, cause.variant) in NOTES:
+        return Severity.NOTE
+    return Severity.WARNING if (cause.code, cause.variant) in WARNINGS else Severity.ERROR
+
+
+NOTES = {("detached", "straight-through"), ("not-retained", ""), ("other-tensor", "state-dict")}
+WARNINGS = {
+    ("unused", ""),
+    ("unused", "output"),
+    ("zero-derivative", "output"),
+    ("linear", ""),
+    ("custom-backward", "saved"),
+    ("other-tensor", "memory"),
+    ("not-a-leaf", ""),
+}
+
+
+def _pattern(name: str) -> str:
+    """Return a name with a star for each number, which repeated layers share."""
+    return NUMBER.sub("*", name)
+
+
+def _lost_graph(
+    situation: Situation, finder: CauseFinder, wanted: dict[str, Tensor], causes: Sequence[Cause]
+) -> Diagnosis:
+    """Return the one finding about outputs without a graph, with where they lost it."""
+    names = [name for name, one in wanted.items() if _autograd.plain(one, "requires_grad")]
+    with _autograd.unobserved():
+        tensors = [end for end in situation.outputs if isinstance(end, Tensor)]
+        cuts = [cut for end in tensors for cut in finder.paths.cuts_before(end)]
+    lost = [one for one in [*map(cause_of_cut, cuts), *causes] if one.code in CUTTING]
+    is_frozen = bool(wanted) and not names
+    cause = (
+        lost[0]
+        if lost and not is_frozen
+        else Cause("no-graph", _state(finder, is_frozen=is_frozen))
+    )
+    found = _finding(situation, cause, names or [*wanted], Severity.ERROR)
+    headline = message(f"no-graph{'.leaf' if finder.reached else ''}.headline")
+    return replace(found, code="no-graph", headline=headline)
+
+
+CUTTING = {*CODES[CODES.index("collective") : CODES.index("custom-backward")]}
+
+
+def _state(finder: CauseFinder, *, is_frozen: bool) -> str:
+    """Return why outputs have no graph if no cut was recorded."""
+    if is_frozen:
+        return "frozen"
+    if not torch.is_grad_enabled():
+        return "off"
+    return "leaf" if finder.reached else ""
+
+
+def _finding(
+    situation: Situation, cause: Cause, names: Sequence[str], severity: Severity
+) -> Diagnosis:
+    marks = []
+    for label, source in cause.marks:
+        is_switch = label == "no-grad.switch"
+        is_decorator, place = find_switch(cause.at, source) if is_switch else (False, source)
+        marks.append(Span(source=place, label=message(label)))
+        cause = cause._replace(variant="decorator" if is_decorator else cause.variant)
+    return diagnosis(
+        cause.code,
+        severity,
+        subject=names,
+        at=cause.at,
+        variant=cause.variant,
+        secondary=marks,
+        edits=edits_for(cause, names[0] if names else ""),
+        names=list_names(names, [*situation.parameters]),
+        operation=cause.operation,
+    )

@@ -1,0 +1,173 @@
+"""Finding out why a tensor gets no gradient, by the graph and by a recording."""
+
+from torch import Tensor
+from torch.autograd.graph import Node
+
+from leafgrad import _autograd
+from leafgrad._arguments.outputs import gradient_edges
+from leafgrad._diagnosis.checks.gradient.cause import Cause, cause_of_cut
+from leafgrad._diagnosis.checks.gradient.fixes import find_return
+from leafgrad._diagnosis.paths import Paths
+from leafgrad._diagnosis.situation import Situation
+from leafgrad._explain.gradient_flow import Arrival, GradientFlow
+from leafgrad._explain.origin import edges_behind, operation_of, origin_of
+from leafgrad._graph.nodes import Source
+from leafgrad._tensor.describe_tensor import describe_tensor
+from leafgrad._tensor.description import TensorRole
+
+
+class CauseFinder:
+    """Finds for one tensor after another why the backward pass stores no gradient in it.
+
+    Attributes:
+        paths: What was recorded.
+        flow: Where gradients arrive.
+        is_lost: Whether the outputs have no graph, or none but themselves.
+    """
+
+    def __init__(self, situation: Situation) -> None:
+        """Read the graph behind the outputs."""
+        self.log = situation.log
+        self.outputs = situation.outputs
+        with _autograd.unobserved():
+            self.paths = Paths(situation.outputs, self.log)
+            graph = self.paths.graph
+            edges = gradient_edges(situation.outputs)
+            self.flow = GradientFlow(edges, graph)
+            self.reached = {*edges, *(edge for after in graph.values() for edge in after)}
+            leaves = [leaf for leaf in map(_autograd.leaf_variable, graph) if leaf is not None]
+            self.is_lost = len(leaves) == len(graph)
+            self.storages = {*map(_autograd.storage_identity, leaves)} - {None}
+            self.sharded = {id(one.parameter): one for one in _autograd.sharded_parameters()}
+            self.replicated = {*map(id, _autograd.replicated_parameters(graph))}
+
+    def cause(self, tensor: Tensor) -> Cause | None:
+        """Return why a tensor gets no gradient; None if it may get one."""
+        role = describe_tensor(tensor).role
+        if role in {TensorRole.WRAPPED, TensorRole.INVALID_VIEW}:
+            return None
+        with _autograd.unobserved():
+            if role is TensorRole.CONSTANT:
+                return self._cause_of_constant(tensor)
+            if role is TensorRole.UNRECORDED_VIEW:
+                return Cause("no-grad", "view")
+            return self._cause_in_graph(tensor, is_result=role is TensorRole.NON_LEAF)
+
+    def _cause_in_graph(self, tensor: Tensor, *, is_result: bool) -> Cause | None:
+        edge = self._edge(tensor)
+        arrival = self.flow.at(edge)
+        if arrival is not None:
+            return self._cause_of_result(tensor) if is_result else self._zero_cause(arrival)
+        if self._may_come_unseen(tensor):
+            return None
+        if edge is not None and edge in self.reached:
+            return self._cause_of_stop(edge[0])
+        return self._cause_of_no_path(tensor)
+
+    def _edge(self, tensor: Tensor) -> _autograd.Edge | None:
+        """Return where the gradient of a tensor, or of the whole of a sharded one, arrives."""
+        edge = _autograd.gradient_edge(tensor)
+        sharded = self.sharded.get(id(tensor))
+        is_elsewhere = sharded is not None and edge not in self.reached
+        return _autograd.gradient_edge(sharded.whole) if sharded and is_elsewhere else edge
+
+    def _may_come_unseen(self, tensor: Tensor) -> bool:
+        """Return whether an unseen backward pass or another process may store a gradient."""
+        sharded = self.sharded.get(id(tensor))
+        fills = sharded is not None and sharded.fills_unused
+        from_others = fills or id(tensor) in self.replicated
+        return bool(self.flow.unseen) or (from_others and not self.paths.cuts(tensor))
+
+    def source_of(self, node: Node) -> Source | None:
+        """Return the line that made a node."""
+        return self.log.source_of(_autograd.sequence_nr(node) or 0)
+
+    # --- A gradient arrives
+
+    def _zero_cause(self, arrival: Arrival) -> Cause | None:
+        """Return which operation makes an arriving gradient zero everywhere, if one does."""
+        node = arrival.zero
+        if arrival.doubt is not None or node is None:
+            return None
+        source, operation = self.source_of(node), operation_of(node)
+        variant = operation if operation in {"bernoulli", "normal"} else ""
+        if node in self.flow.backwards:  # zeros fill in for an output that is not used
+            variant = "output"
+        return Cause("zero-derivative", variant, source, operation=operation)
+
+    def _cause_of_result(self, tensor: Tensor) -> Cause:
+        """Return that autograd does not store the gradient of an intermediate tensor."""
+        node = _autograd.plain(tensor, "grad_fn")
+        origin = origin_of(tensor)
+        source, operation = self.source_of(node), operation_of(node)
+        if origin is not None and origin.is_same:
+            return Cause("not-a-leaf", "", source, operation=origin.operation)
+        return Cause("not-retained", "", source, operation=operation)
+
+    def _cause_of_stop(self, target: Node) -> Cause | None:
+        """Return which node on the way to a tensor passes on no gradient."""
+        stopping = [node for node in self.flow.stopping if target in _autograd.walk([node])]
+        node = next(iter(stopping), target)
+        if node in self.flow.miscounted:  # another check reports that the backward pass fails
+            return None
+        source, operation = self.source_of(node), _autograd.node_name(node)
+        code = self.flow.backwards.get(node)
+        if code is None or self.flow.stopping[node]:
+            return Cause("unused", "output", source, operation=operation_of(node))
+        marks = () if source is None else (("custom-backward.called", source),)
+        return Cause("custom-backward", "", find_return(code.source), marks, operation)
+
+    # --- No path leads to the tensor
+
+    def _cause_of_no_path(self, tensor: Tensor) -> Cause:
+        if self._leads_to_outputs(tensor):
+            return Cause("swapped")
+        cuts = [one for one in self.paths.cuts(tensor) if not one.operation.endswith(".step")]
+        cause = cause_of_cut(cuts[0]) if cuts else None
+        if cause is None or cause.code == "linear":
+            cause = self._cause_of_derivative(tensor, cause) or cause
+        return cause or self._cause_of_use(tensor)
+
+    def _cause_of_derivative(self, tensor: Tensor, cause: Cause | None) -> Cause | None:
+        """Return that the outputs are derivatives that do not depend on a tensor any more."""
+        number = self.paths.derivative(tensor)
+        if number is not None and cause is None:
+            cause = Cause("linear", "", self.log.source_of(number))
+        function = None if cause is None else self.paths.lossy_function(tensor)
+        if function is None:
+            return cause
+        name, _ = self.log.passes.custom_functions[function]
+        return Cause("custom-backward", "saved", self.log.source_of(function), operation=name)
+
+    def _cause_of_use(self, tensor: Tensor) -> Cause:
+        """Return why no path leads to a tensor, by where else it was used."""
+        if not self.reached.isdisjoint(edges_behind(tensor)):
+            return Cause("other-tensor", "copy", self.source_of(_autograd.plain(tensor, "grad_fn")))
+        use, shared = self.paths.first_use(tensor), self.paths.shared_use(tensor)
+        if use is not None and not use.required_grad:
+            return Cause("requires-grad-late", "", use.source, operation=use.operation)
+        if shared is not None:
+            return Cause("other-tensor", "memory", shared.source, operation=shared.operation)
+        marks = [("unused.left", one.source) for one in self.paths.exits(tensor)[:1]]
+        marks += [] if marks or use is None else [("unused.use", use.source)]
+        places = tuple((label, source) for label, source in marks if source is not None)
+        return Cause("unused", "", None, places)
+
+    def _leads_to_outputs(self, tensor: Tensor) -> bool:
+        """Return whether the outputs are what the tensor was computed from."""
+        node = _autograd.plain(tensor, "grad_fn")
+        behind = {} if node is None else _autograd.walk([node])
+        edges = {edge for after in behind.values() for edge in after}
+        return not edges.isdisjoint(gradient_edges(self.outputs))
+
+    def _cause_of_constant(self, tensor: Tensor) -> Cause | None:
+        """Return why a tensor does not require grad."""
+        dtype = _autograd.plain(tensor, "dtype")
+        if not (dtype.is_floating_point or dtype.is_complex):
+            return Cause("frozen", "integer")
+        if _autograd.is_parameter(tensor):
+            return Cause("frozen")
+        if _autograd.storage_identity(tensor) in self.storages:
+            return Cause("other-tensor", "state-dict")
+        cuts = self.paths.cuts_before(tensor)
+        return cause_of_cut(cuts[0]) if cuts else Cause("frozen", "constant")

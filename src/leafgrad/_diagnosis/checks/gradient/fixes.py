@@ -1,0 +1,292 @@
+"""The edits of the user's code that let a gradient arrive, one function for each kind of cause."""
+
+import ast
+import linecache
+import re
+from collections.abc import Callable, Iterator
+
+from leafgrad._diagnosis.checks.gradient.cause import Cause
+from leafgrad._diagnosis.diagnosis import Edit
+from leafgrad._diagnosis.edits import (
+    call_at,
+    expression_at,
+    insert,
+    marked,
+    parse,
+    replace,
+    statement_at,
+    text_of,
+)
+from leafgrad._graph.nodes import Source
+
+Edits = tuple[Edit, ...]
+
+
+def edits_for(cause: Cause, name: str) -> Edits:
+    """Return the edits that remove a cause; none if the fix cannot be written down exactly."""
+    fix = FIXES.get((cause.code, cause.variant))
+    return () if fix is None or cause.at is None else fix(cause, cause.at, name)
+
+
+# --- One expression
+
+
+def remove_call(_: Cause, at: Source, __: str) -> Edits:
+    """Replace ``x.detach()``, ``x.item()`` or ``x.data`` by ``x``; ``float(x)`` as well."""
+    match node := expression_at(at):
+        case ast.Call(func=ast.Attribute(), args=[]) | ast.Attribute():
+            return replace(at, node, _receiver(at, node))
+        case ast.Call(func=ast.Name(id="float"), args=[argument]):
+            return replace(at, node, text_of(at, argument))
+    return ()
+
+
+def _receiver(at: Source, node: ast.expr) -> str:
+    """Return the code of ``x`` in ``x.name`` or ``x.name()``, with its brackets."""
+    attribute = node.func if isinstance(node, ast.Call) else node
+    return text_of(at, attribute).rpartition(".")[0].rstrip()
+
+
+def stack(_: Cause, at: Source, __: str) -> Edits:
+    """Replace ``torch.tensor([a, b])`` by ``torch.stack([a, b])``, and ``torch.tensor(a)`` by a."""
+    match call_at(at):
+        case ast.Call(args=[first, *_], func=ast.Attribute(value=module)) as call:
+            text = text_of(at, first)
+            is_name = isinstance(first, ast.Name) and not text.endswith("ss")
+            if isinstance(first, ast.List | ast.ListComp) or (is_name and PLURAL.search(text)):
+                return replace(at, call, f"{text_of(at, module)}.stack({text})")
+            return replace(at, call, f"({text})" if isinstance(first, ast.BinOp) else text)
+    return ()
+
+
+PLURAL = re.compile("s$|list")
+
+
+def pass_result(_: Cause, at: Source, __: str) -> Edits:
+    """Replace ``nn.Parameter(result)`` by ``result``."""
+    match call_at(at):
+        case ast.Call(args=[first, *_]) as call:
+            return replace(at, call, text_of(at, first))
+    return ()
+
+
+def add_keyword(text: str) -> Callable[[Cause, Source, str], Edits]:
+    """Return a fix that sets a keyword of a call."""
+    keyword, _, value = text.partition("=")
+
+    def fix(_: Cause, at: Source, __: str) -> Edits:
+        call = call_at(at)
+        if call is None:
+            return ()
+        given = next((one.value for one in call.keywords if one.arg == keyword), None)
+        if given is not None:
+            return replace(at, given, value)
+        return replace(at, call, f"{text_of(at, call)[:-1].rstrip(' ,')}, {text})")
+
+    return fix
+
+
+def draw_by_rsample(_: Cause, at: Source, __: str) -> Edits:
+    """Replace ``sample()`` by ``rsample()``; a Bernoulli distribution has none."""
+    match call_at(at):
+        case ast.Call(func=ast.Attribute(attr="sample")) as call:
+            receiver, dot, arguments = text_of(at, call).rpartition(".sample(")
+            if dot and "Bernoulli" not in receiver:
+                return replace(at, call, f"{receiver}.rsample({arguments}")
+    return ()
+
+
+def soften_comparison(_: Cause, at: Source, __: str) -> Edits:
+    """Replace ``(x > y).float()`` by ``torch.sigmoid(x - y)``."""
+    match expression_at(at):
+        case ast.Compare(left=left, ops=[ast.Gt() | ast.GtE()], comparators=[right]) as node:
+            pass
+        case ast.Compare(left=right, ops=[ast.Lt() | ast.LtE()], comparators=[left]) as node:
+            pass
+        case _:
+            return ()
+    for cast in ast.walk(parse(at.file)):
+        match cast:
+            case ast.Call(func=ast.Attribute(value=ast.Compare() as inner, attr=attribute)):
+                is_it = (inner.lineno, inner.col_offset) == (node.lineno, node.col_offset)
+                if is_it and attribute in {"float", "double", "half", "to"}:
+                    difference = f"{text_of(at, left)} - {text_of(at, right)}"
+                    return replace(at, cast, f"torch.sigmoid({difference})")
+    return ()
+
+
+def pass_straight_through(_: Cause, at: Source, __: str) -> Edits:
+    """Replace ``x.round()`` by ``(x + (x.round() - x).detach())``."""
+    match node := call_at(at):
+        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch")), args=[inner]):
+            pass
+        case ast.Call(func=ast.Attribute(value=inner), args=[]):
+            pass
+        case _:
+            return ()
+    if not isinstance(inner, ast.Name | ast.Attribute | ast.Subscript):
+        return ()
+    x = text_of(at, inner)
+    return replace(at, node, f"({x} + ({text_of(at, node)} - {x}).detach())")
+
+
+def make_leaf_last(_: Cause, at: Source, __: str) -> Edits:
+    """Move ``requires_grad=True`` behind the last call of a chain."""
+    node = expression_at(at)
+    text = "" if node is None else text_of(at, node)
+    for setting in (", requires_grad=True", ".requires_grad_()"):
+        if node is not None and text.count(setting) == 1:
+            return replace(at, node, f"{text.replace(setting, '')}.requires_grad_()")
+    return ()
+
+
+# --- One statement
+
+
+def retain_grad(_: Cause, at: Source, name: str) -> Edits:
+    """Insert ``h.retain_grad()`` below the line that computes ``h``."""
+    match statement_at(at):
+        case ast.Assign(targets=[ast.Name(id=target)]) if target == name:
+            return insert(at, [f"{name}.retain_grad()"], below=True)
+    return ()
+
+
+def require_grad(_: Cause, at: Source, name: str) -> Edits:
+    """Insert ``x.requires_grad_()`` above the line that uses ``x`` first."""
+    statement = statement_at(at)
+    used = [] if statement is None else [ast.unparse(one) for one in ast.walk(statement)]
+    return insert(at, [f"{name}.requires_grad_()"]) if name in used else ()
+
+
+def keep_own_part(_: Cause, at: Source, __: str) -> Edits:
+    """Put the tensor of this process back into the list that a collective filled."""
+    match call_at(at):
+        case ast.Call(func=ast.Attribute(value=module), args=[ast.Name(id=parts), own, *_]):
+            rank = f"{text_of(at, module)}.get_rank()"
+            return insert(at, [f"{parts}[{rank}] = {text_of(at, own)}"], below=True)
+    return ()
+
+
+def find_return(definition: Source | None) -> Source | None:
+    """Return the expression that a function returns, by the place of its definition."""
+    for node in [] if definition is None else ast.walk(parse(definition.file)):
+        if isinstance(node, ast.FunctionDef) and definition is not None:
+            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            if first == definition.line:
+                values = [one.value for one in ast.walk(node) if isinstance(one, ast.Return)]
+                return next((marked(definition, one) for one in values if one), definition)
+    return definition
+
+
+# --- Blocks and functions that switch recording off
+
+
+def find_switch(cut: Source | None, switch: Source) -> tuple[bool, Source]:
+    """Return whether a decorator switched recording off, and the expression that did."""
+    decorator = _decorator_around(cut)
+    if cut is not None and decorator is not None:
+        return True, marked(cut, decorator)
+    block = _block_at(switch)
+    item = None if block is None else _switch_in(block)
+    return False, switch if item is None else marked(switch, item.context_expr)
+
+
+def record_again(cause: Cause, at: Source, _: str) -> Edits:
+    """Take a line out of ``no_grad()``: out of the block, or remove the decorator or the call."""
+    decorator = _decorator_around(at)
+    if decorator is not None:
+        return (_changed(at.file, decorator.lineno),)
+    switch = next((source for _, source in cause.marks), None)
+    block = _block_at(switch)
+    if switch is None:
+        return ()
+    if block is None:
+        is_call = isinstance(statement_at(switch), ast.Expr)
+        return (_changed(switch.file, switch.line),) if is_call else ()
+    item = _switch_in(block)
+    if item is not None and len(block.items) > 1:
+        others = ", ".join(ast.unparse(one) for one in block.items if one is not item)
+        text = _line(switch.file, block.lineno)
+        return (_changed(switch.file, block.lineno, f"{text.partition('with ')[0]}with {others}:"),)
+    within = at.line if at.file == switch.file and block.lineno < at.line else block.body[0].lineno
+    return tuple(_moved_out(switch.file, block, within))
+
+
+def _moved_out(file: str, block: ast.With, line: int) -> Iterator[Edit]:
+    """Yield the edits that move a line of a block, and what follows it there, out of the block."""
+    starts = [one.lineno for one in block.body]
+    first = max((start for start in starts if start <= line), default=starts[0])
+    if first == starts[0]:
+        yield _changed(file, block.lineno)
+    shift = block.body[0].col_offset - block.col_offset
+    for number in range(first, (block.end_lineno or first) + 1):
+        text = _line(file, number)
+        if text.strip():
+            yield _changed(file, number, text[shift:])
+
+
+def _block_at(source: Source | None) -> ast.With | None:
+    """Return the `with` statement that begins on a line."""
+    nodes = () if source is None else ast.walk(parse(source.file))
+    blocks = (node for node in nodes if isinstance(node, ast.With))
+    return next((one for one in blocks if source and one.lineno == source.line), None)
+
+
+def _switch_in(block: ast.With) -> ast.withitem | None:
+    return next((one for one in block.items if _is_switch(one.context_expr)), None)
+
+
+def _decorator_around(source: Source | None) -> ast.expr | None:
+    """Return the decorator that switches recording off in the function around a line."""
+    if source is None:
+        return None
+    for node in ast.walk(parse(source.file)):
+        if isinstance(node, ast.FunctionDef) and node.lineno <= source.line <= (
+            node.end_lineno or 0
+        ):
+            found = next(filter(_is_switch, node.decorator_list), None)
+            if found is not None:
+                return found
+    return None
+
+
+def _is_switch(node: ast.expr) -> bool:
+    return ast.unparse(node).rpartition(".")[2].removesuffix("()") in SWITCHES
+
+
+SWITCHES = {"no_grad", "inference_mode", "set_grad_enabled(False)"}
+
+
+# --- Lines and spans
+
+
+def _line(file: str, number: int) -> str:
+    return linecache.getline(file, number).rstrip("\n")
+
+
+def _changed(file: str, number: int, *after: str) -> Edit:
+    """Return the edit that replaces a line; without other lines, it is deleted."""
+    return Edit(file=file, line=number, before=_line(file, number), after=after)
+
+
+FIXES: dict[tuple[str, str], Callable[[Cause, Source, str], Edits]] = {
+    **dict.fromkeys(
+        [("no-grad", one) for one in ("", "decorator", "inference", "setting", "still-off")],
+        record_again,
+    ),
+    ("no-grad", "checkpoint"): add_keyword("use_reentrant=False"),
+    ("detached", ""): remove_call,
+    ("detached", "data"): remove_call,
+    ("converted", ""): remove_call,
+    ("copied", ""): stack,
+    ("copied", "parameter"): pass_result,
+    ("create-graph", ""): add_keyword("create_graph=True"),
+    ("no-derivative", "sample"): draw_by_rsample,
+    ("no-derivative", "comparison"): soften_comparison,
+    ("zero-derivative", ""): pass_straight_through,
+    ("collective", "gather"): keep_own_part,
+    ("requires-grad-late", ""): require_grad,
+    ("not-a-leaf", ""): make_leaf_last,
+    ("not-retained", ""): retain_grad,
+}
+"""The fix of each code, or of one of its variants alone."""

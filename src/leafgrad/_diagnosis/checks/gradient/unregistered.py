@@ -1,0 +1,173 @@
+"""Leaves that get a gradient, but are not among a model's parameters: no optimizer steps them."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from torch import Tensor
+from torch.nn import Module, Parameter
+
+from leafgrad import _autograd
+from leafgrad._diagnosis.build import diagnosis
+from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity, Span
+from leafgrad._diagnosis.edits import marked, parse, replace, text_of
+from leafgrad._diagnosis.paths import Paths
+from leafgrad._diagnosis.situation import Situation
+from leafgrad._explain.origin import origin_of
+from leafgrad._graph.nodes import Source
+from leafgrad._messages import message
+from leafgrad._record.module_paths import join
+
+
+class Holder(NamedTuple):
+    """An attribute of a module that holds leaves without registering them.
+
+    Attributes:
+        module: The module.
+        key: The name of the attribute.
+        path: The path of the attribute.
+        kind: Which container of PyTorch registers them: ``"Parameter"``, ``"ModuleList"`` ...
+    """
+
+    module: Module
+    key: str
+    path: str
+    kind: str
+
+
+def find_unregistered_leaves(situation: Situation, paths: Paths) -> Iterator[Diagnosis]:
+    """Yield a finding for each attribute that hides leaves, and one for what no module holds."""
+    if not situation.modules:
+        return
+    with _autograd.unobserved():
+        named = {*map(id, situation.named.values())}
+        found = {id(leaf): leaf for leaf in map(_autograd.leaf_variable, paths.graph)}
+        leaves = {one: leaf for one, leaf in found.items() if leaf is not None and one not in named}
+        held: dict[int, tuple[Holder, str]] = {}
+        for leaf, holder, path in _held_leaves(situation.modules):
+            if id(leaf) in leaves:
+                held.setdefault(id(leaf), (holder, path))
+        groups: dict[Holder, dict[str, Tensor]] = {}
+        for identity, (holder, path) in held.items():
+            groups.setdefault(holder, {})[path] = leaves[identity]
+        uses = {
+            holder: paths.first_use(next(iter(group.values()))) for holder, group in groups.items()
+        }
+    for holder, group in groups.items():
+        use = uses[holder]
+        yield _finding(holder, [*group], None if use is None else use.source)
+    others = [
+        leaf for one, leaf in leaves.items() if one not in held and isinstance(leaf, Parameter)
+    ]
+    if others:
+        yield diagnosis("unregistered", Severity.NOTE, variant="elsewhere", count=len(others))
+
+
+def _finding(holder: Holder, paths: list[str], use: Source | None) -> Diagnosis:
+    at, edits = _assignment(holder)
+    label = message("unregistered.use")
+    return diagnosis(
+        "unregistered",
+        Severity.ERROR,
+        subject=paths,
+        at=at or use,
+        variant="tensor" if holder.kind == "Parameter" else "",
+        secondary=[Span(source=use, label=label)] if use is not None and at is not None else (),
+        edits=edits,
+        attribute=holder.path,
+        kind=holder.kind,
+    )
+
+
+def _assignment(holder: Holder) -> tuple[Source | None, tuple[Edit, ...]]:
+    """Return where a module assigns an attribute, and the edit that registers what is in it."""
+    code = getattr(type(holder.module).__init__, "__code__", None)
+    if code is None:
+        return None, ()
+    tree = parse(code.co_filename)
+    lines = [line for _, _, line in code.co_lines() if line is not None]
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Attribute(attr=holder.key)], value=value, lineno=line):
+                if line in lines:
+                    file, function = code.co_filename, code.co_qualname
+                    source = marked(Source(file=file, line=line, function=function), value)
+                    return source, replace(source, value, _registered(source, value, holder, tree))
+    return None, ()
+
+
+def _registered(source: Source, value: ast.expr, holder: Holder, tree: ast.Module) -> str:
+    """Return the code of a value in containers that register what they hold."""
+    prefix = "nn" if "nn" in _imported(tree) else "torch.nn"
+    base = f"{prefix}.{holder.kind.removesuffix('List').removesuffix('Dict')}"
+    match value:
+        case ast.List(elts=items) | ast.Tuple(elts=items) if holder.kind != "Parameter":
+            inner = [_registered_within(source, item, holder, tree) for item in items]
+            return f"{base}List([{', '.join(inner)}])"
+        case ast.Dict(keys=keys, values=items) if holder.kind != "Parameter":
+            inner = [_registered_within(source, item, holder, tree) for item in items]
+            names = ["**" if key is None else f"{text_of(source, key)}: " for key in keys]
+            return f"{base}Dict({{{', '.join(map(str.__add__, names, inner))}}})"
+    text = text_of(source, value)
+    for node in ast.walk(value):
+        match node:  # one parameter around the whole
+            case ast.Call(args=[inner_value]) if ast.unparse(node.func).endswith("Parameter"):
+                text = text.replace(text_of(source, node), text_of(source, inner_value))
+    return f"{prefix}.{holder.kind}({text})"
+
+
+def _registered_within(source: Source, item: ast.expr, holder: Holder, tree: ast.Module) -> str:
+    is_container = isinstance(item, ast.List | ast.Tuple | ast.Dict)
+    return _registered(source, item, holder, tree) if is_container else text_of(source, item)
+
+
+def _imported(tree: ast.Module) -> set[str]:
+    """Return the names that the imports of a file define."""
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return {alias.asname or alias.name for node in imports for alias in node.names}
+
+
+# --- What modules hold
+
+
+def _held_leaves(modules: Mapping[str, Module]) -> Iterator[tuple[Tensor, Holder, str]]:
+    """Yield each leaf that a module holds without registering it, the attribute and its path."""
+    for name, root in modules.items():
+        for path, module in root.named_modules():
+            for key, value in vars(module).items():
+                if key not in _OWN:
+                    holder = Holder(module, key, join(join(name, path), key), "Parameter")
+                    yield from _leaves_in(value, holder)
+
+
+_OWN = vars(Module()).keys()
+
+
+def _leaves_in(value: object, holder: Holder) -> Iterator[tuple[Tensor, Holder, str]]:
+    if isinstance(value, Tensor):
+        origin = origin_of(value)
+        yield value if origin is None else origin.leaf, holder, holder.path
+    ahead: list[tuple[Any, str, int]] = [(value, holder.path, 0)]
+    container = "Dict" if isinstance(value, Mapping) else "List"
+    while ahead:
+        items, path, depth = ahead.pop()
+        for key, item in reversed([*_items(items)]):
+            inner = f"{path}[{key!r}]"
+            if isinstance(item, Module):
+                registering = holder._replace(kind=f"Module{container}")
+                for name, parameter in item.named_parameters():
+                    yield parameter, registering, f"{inner}.{name}"
+            elif isinstance(item, Tensor):
+                yield item, holder._replace(kind=f"Parameter{container}"), inner
+            elif depth < MAX_DEPTH:
+                ahead.append((item, inner, depth + 1))
+
+
+MAX_DEPTH = 3
+
+
+def _items(value: object) -> Iterator[tuple[Any, Any]]:
+    if isinstance(value, Mapping):
+        yield from value.items()
+    elif isinstance(value, list | tuple):
+        yield from enumerate(value)

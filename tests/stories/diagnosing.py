@@ -1,0 +1,108 @@
+"""Programs that go wrong, with the code of the diagnosis and its lines; its fix is applied."""
+
+import inspect
+import linecache
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from leafgrad import Recording, Report, diagnose
+from leafgrad._diagnosis.diagnosis import Edit
+
+MARK = "# here"
+"""Stands behind each line of a program that a report must mark."""
+
+Diagnosed = tuple[Any, Any, Recording | None]
+"""What `diagnose` gets: the loss, the names and the recording."""
+Program = Callable[[], Diagnosed]
+MOST_REPAIRS = 5
+
+
+class Story(NamedTuple):
+    """A program that goes wrong.
+
+    Attributes:
+        program: The program.
+        source: Where somebody asked for help with it.
+        code: The code of the first finding about a missing gradient, "" if there must be none.
+        names: Tensors that it must name.
+        help: What its advice must contain.
+    """
+
+    program: Program
+    source: str
+    code: str
+    names: tuple[str, ...]
+    help: str
+
+
+class Stories(list[Story]):
+    """The stories of one file; called, it adds the program that stands below."""
+
+    def __call__(
+        self,
+        source: str,
+        code: str,
+        *names: str,
+        help: str = "",  # noqa: A002
+    ) -> Callable[[Program], Program]:
+        """Add the program that stands below."""
+
+        def add(program: Program) -> Program:
+            self.append(Story(program, source, code, names, help))
+            return program
+
+        return add
+
+
+def report_on(program: Program) -> Report:
+    """Run a program, and return what is found about missing gradients."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch warns of some, once in a process
+        loss, names, recording = program()
+        return diagnose(loss, names, recording=recording)
+
+
+def check(story: Story) -> None:
+    """Fail unless a report names the code, the lines and the tensors, and its fix works."""
+    report = report_on(story.program)
+    assert report.codes[:1] == ((story.code,) if story.code else ()), report
+    if not story.code:
+        return
+    found = report.diagnoses[0]
+    code, start = inspect.getsourcelines(story.program)
+    marked = {start + number for number, line in enumerate(code) if MARK in line}
+    spans = [span for span in (found.primary, *found.secondary) if span is not None]
+    assert marked <= {span.source.line for span in spans}, report
+    assert {*story.names} <= {*found.subject}, report
+    assert story.help in " ".join(str(report).split()), report
+    program = story.program
+    for _ in range(MOST_REPAIRS):
+        edits = [edit for one in found.help for edit in one.edits]
+        if not edits:
+            break
+        program = _repaired(program, edits)
+        report = report_on(program)
+        if all((one.code, one.severity) != (found.code, found.severity) for one in report):
+            return
+        found = report.diagnoses[0]
+    assert program is story.program, f"its fix is no cure: {report}"
+
+
+def _repaired(program: Program, edits: list[Edit]) -> Program:
+    """Return a program with the edits of a report, and without its decorator."""
+    code, start = inspect.getsourcelines(program)
+    after = {edit.line - start: edit for edit in edits}
+    assert all(code[at].rstrip("\n") == edit.before for at, edit in after.items())
+    lines = [
+        "".join(f"{one}\n" for one in after[at].after) if at in after else line
+        for at, line in enumerate(code)
+    ]
+    body = "".join(lines)
+    body = body[body.index("def ") :]
+    file = f"<repaired {program.__name__} {hash(body)}>"
+    linecache.cache[file] = len(body), None, body.splitlines(keepends=True), file
+    scope = dict(program.__globals__)
+    exec(compile(body, file, "exec"), scope)
+    repaired: Program = scope[program.__name__]
+    return repaired
