@@ -31,7 +31,7 @@ from torch.distributed.tensor.parallel import (
 from torch.multiprocessing.spawn import start_processes
 from torch.nn.parallel import DistributedDataParallel
 
-from leafgrad import describe_tensor, explain_grad, find_nan, preflight, record, trace_graph
+from leafgrad import describe_tensor, diagnose, explain_grad, preflight, record, trace_graph
 
 COUNT = 2
 
@@ -79,7 +79,7 @@ def told_of(make: Callable[[], Case]) -> dict[str, Any]:
         explained = {
             name: explain_grad(tensor, loss, recording=recording) for name, tensor in known.items()
         }
-        nan = find_nan(loss, names=model, recording=recording)
+        nan = diagnose(loss, model, recording=recording, gradients=True)
         said = [str(one.message) for one in warned]
         loss.backward()
     filled = {name for name, one in model.named_parameters() if one.grad is not None}
@@ -97,8 +97,7 @@ def told_of(make: Callable[[], Case]) -> dict[str, Any]:
         "unregistered": len(found.unregistered),
         "false": sorted(n for n, is_filled in expected.items() if is_filled is (n not in filled)),
         "may fail": found.may_fail or bool(found.running),
-        "nan": [one.operation for one in nan.origins],
-        "without gradients": nan.without_gradients,
+        "nan": [one.code for one in nan if one.code.startswith("nan")],
         "bytes": trace.memory.total.storage_bytes,
         "counted bytes": local_bytes(make()),
         "hidden": trace.memory.total.hidden,

@@ -12,7 +12,6 @@ from leafgrad._derivative.taylor import Jet, Series, taylor_rule
 from leafgrad._diagnosis.diagnose import diagnose
 from leafgrad._diagnosis.report import Report
 from leafgrad._explain.explain_grad import explain_grad
-from leafgrad._explain.find_nan import find_nan
 from leafgrad._explain.grad_explanation import GradCause
 from leafgrad._explain.preflight import preflight
 from leafgrad._explain.preflight_report import Preflight
@@ -39,7 +38,6 @@ __all__ = [
     "diagnose",
     "explain_derivative",
     "explain_grad",
-    "find_nan",
     "hessian",
     "higher_order_grad",
     "jacobian",

@@ -4,9 +4,8 @@ from leafgrad._derivative.derivative_explanation import DerivativeExplanation
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Help, Severity, Span
 from leafgrad._explain.findings import InPlaceConflict, Miscounted, OnceDifferentiable, Unregistered
 from leafgrad._explain.grad_explanation import GradExplanation
-from leafgrad._explain.nan_report import NanOrigin, NanReport
 from leafgrad._graph.diff import GraphDiff, KindChange
-from leafgrad._graph.gradient_norms import GradientNorms, ModuleGradient, ZeroGradients
+from leafgrad._graph.gradient_norms import GradientNorms, ModuleGradient
 from leafgrad._graph.memory import GraphMemory, MemoryShare
 from leafgrad._graph.modules import TracedModule
 from leafgrad._graph.nodes import (
@@ -45,8 +44,6 @@ __all__ = [
     "MemoryShare",
     "Miscounted",
     "ModuleGradient",
-    "NanOrigin",
-    "NanReport",
     "OnceDifferentiable",
     "SavedTensor",
     "Severity",
@@ -61,5 +58,4 @@ __all__ = [
     "TracedNode",
     "Unregistered",
     "Write",
-    "ZeroGradients",
 ]

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._arguments.names import named_modules, named_tensors, read_names
+from leafgrad._arguments.names import buffers_in, named_modules, named_tensors, read_names
 from leafgrad._arguments.outputs import Output, gradient_edges, iter_outputs, unwrap_functorch
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._record.log import Log
@@ -34,6 +34,8 @@ class Situation:
         runs_backward: Whether one backward pass may run to see the gradients.
         failing: The numbers of nodes at which the backward pass is sure to fail.
         explained: The identities of the tensors whose missing gradient is already explained.
+        has_error: Whether an earlier check found an error.
+        why_not_run: What PyTorch said when the trial backward pass failed.
     """
 
     def __init__(
@@ -55,6 +57,8 @@ class Situation:
         self.runs_backward = runs_backward
         self.failing: set[int] = set()
         self.explained: set[int] = set()
+        self.has_error = False
+        self.why_not_run = ""
         self.loss = loss
         with _autograd.unobserved():
             self.outputs: list[Output] = [unwrap_functorch(end) for end in iter_outputs(loss)]
@@ -81,7 +85,7 @@ class Situation:
     @cached_property
     def parameters(self) -> dict[str, Tensor]:
         """The named tensors that are not buffers of a module."""
-        buffers = {id(one) for module in self.modules.values() for one in module.buffers()}
+        buffers = {id(one) for module in self.modules.values() for one in buffers_in(module)}
         return {name: one for name, one in self.named.items() if id(one) not in buffers}
 
     @cached_property
@@ -110,21 +114,40 @@ class Situation:
 
     @cached_property
     def trace(self) -> GraphTrace | None:
-        """The graph as values; None without a graph.
+        """The graph as values; None without a graph."""
+        return self._traced() if self.has_graph else None
 
-        With `runs_backward`, gradients are included, unless the backward pass is sure to fail.
-        """
+    @cached_property
+    def trace_with_values(self) -> GraphTrace | None:
+        """The graph with all values that are known, and gradients if a backward pass may run."""
         if not self.has_graph:
             return None
-        is_sure_to_fail = self.failing or self.starts_without_one
-        runs_backward = self.runs_backward and not is_sure_to_fail
-        return trace_graph(
-            self.loss,
-            names=self.names,
-            recording=self.recording,
-            values=runs_backward,
-            gradients=runs_backward,
-        )
+        return self.backward_trace or self._traced(values=True)
+
+    @cached_property
+    def backward_trace(self) -> GraphTrace | None:
+        """The graph with the gradients of one backward pass; None if none may or can run."""
+        if not (self.runs_backward and self.trace) or self.trace.is_freed or self.failing:
+            return None
+        try:
+            return self._traced(values=True, gradients=True, grad_outputs=self._ones())
+        except RuntimeError as error:
+            self.why_not_run = str(error).partition(". ")[0]
+            return None
+
+    def _traced(self, **options: Any) -> GraphTrace:
+        try:
+            return trace_graph(self.loss, names=self.names, recording=self.recording, **options)
+        except ValueError:  # names of tensors that are detached from those of the graph
+            return trace_graph(self.loss, recording=self.recording, **options)
+
+    def _ones(self) -> list[Tensor | None]:
+        """Return a gradient of ones for each output that needs one."""
+        starts = (end for end in self.outputs if gradient_edges([end]))
+        return [
+            torch.ones_like(start, requires_grad=False) if isinstance(start, Tensor) else None
+            for start in starts
+        ]
 
     @cached_property
     def live(self) -> list[Node]:
