@@ -17,6 +17,7 @@ from leafgrad._diagnosis.situation import Situation
 from leafgrad._explain.custom_backward import parse_backward
 from leafgrad._graph.nodes import Source
 from leafgrad._messages import message
+from leafgrad._record.spans import find_span
 
 
 @check("once-differentiable", "no-formula")
@@ -28,7 +29,8 @@ def find_refusals(situation: Situation) -> Iterator[Diagnosis]:
         situation.failing.update(map(number_of, refusing))
         for (own, variant), node in reversed(alike.items()):
             at = own or _line_of_derivative(situation)
-            is_second = variant in {"marked", "compiled"} or at is not own
+            is_derived = find_span(situation.log.passes.spans, number_of(node)) is not None
+            is_second = variant in {"marked", "compiled"} or is_derived or at is not own
             yield diagnosis(
                 "once-differentiable" if is_second else "no-formula",
                 Severity.ERROR,

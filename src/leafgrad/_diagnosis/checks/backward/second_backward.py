@@ -33,7 +33,8 @@ def find_second_backward(situation: Situation) -> Iterator[Diagnosis]:
     with _autograd.unobserved():
         freed = [node for node in situation.live if _has_saved(node, {"freed"})]
         oldest = min(map(number_of, freed), default=LEAF)
-        if not freed or any(number < oldest for number in situation.failing):
+        is_older = any(number < oldest for number in situation.failing)
+        if not freed or (is_older and situation.log.has_failed):
             return  # this backward pass was tried, and freed them before it failed
         situation.failing.update(map(number_of, freed))
         yield FreedGraph(situation, freed).finding()
