@@ -56,7 +56,7 @@ class Stories(list[Story]):
 
 
 def report_on(program: Program) -> Report:
-    """Run a program, and return what is found about missing gradients."""
+    """Run a program, and return what is found."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch warns of some, once in a process
         loss, names, recording = program()

@@ -127,7 +127,7 @@ class Situation:
     @cached_property
     def backward_trace(self) -> GraphTrace | None:
         """The graph with the gradients of one backward pass; None if none may or can run."""
-        if not (self.runs_backward and self.trace) or self.trace.is_freed or self.failing:
+        if self.failing or not (self.runs_backward and self.trace) or self.trace.is_freed:
             return None
         try:
             return self._traced(values=True, gradients=True, grad_outputs=self._ones())
@@ -138,7 +138,7 @@ class Situation:
     def _traced(self, **options: Any) -> GraphTrace:
         try:
             return trace_graph(self.loss, names=self.names, recording=self.recording, **options)
-        except ValueError:  # names of tensors that are detached from those of the graph
+        except ValueError:  # names that are detached copies, which another check reports
             return trace_graph(self.loss, recording=self.recording, **options)
 
     def _ones(self) -> list[Tensor | None]:

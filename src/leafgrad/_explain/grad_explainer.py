@@ -291,7 +291,7 @@ class GradExplainer:
             return sentences.FILLED_BY_OTHERS
         if cause in {GradCause.FILLED, GradCause.USED_UP} and self.second is not None:
             return self._cure_of_second(cause, tensor, found, self.second)
-        if cause is GradCause.ALL_ZERO and found.arrival is not None:
+        if cause is GradCause.ALL_ZERO and found.arrival and found.arrival.zero:
             node = _autograd.node_name(found.arrival.zero)
             return " ".join(f"{sentence}." for sentence in words_of_operation(node))
         if cause is GradCause.UNSEEN and any(

@@ -21,7 +21,9 @@ from leafgrad._messages import message
 
 @check("not-scalar")
 def find_outputs_of_several_numbers(situation: Situation) -> Iterator[Diagnosis]:
-    """Find outputs from which `backward()` cannot start without a gradient."""
+    """Find a loss, or a term of one, that `backward()` cannot start from without a gradient."""
+    if len(situation.outputs) > 1 and not situation.terms:
+        return
     with _autograd.unobserved():
         for node, sizes in situation.starts_without_one.items():
             at, is_complex = source_of(situation, node), all(size == 1 for size in sizes or (0,))
