@@ -12,6 +12,7 @@ from leafgrad._diagnosis.build import diagnosis
 from leafgrad._diagnosis.checks.backward.nodes import source_of, spans
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
 from leafgrad._diagnosis.edits import append, marked, node_at
+from leafgrad._diagnosis.paths import Paths
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._display.units import shape_text
@@ -47,7 +48,9 @@ def find_dead_terms(situation: Situation) -> Iterator[Diagnosis]:
         for name in dead if any(living.values()) else ():
             term = situation.terms[name]
             if _autograd.plain(term, "dtype").is_floating_point:
-                yield diagnosis("dead-term", Severity.WARNING, subject=[name])
+                cuts = Paths([term], situation.log).cuts_before(term)
+                at = next((cut.source for cut in cuts), None)
+                yield diagnosis("dead-term", Severity.WARNING, subject=[name], at=at)
 
 
 def _reaches(term: Tensor, trained: set[int]) -> bool:
