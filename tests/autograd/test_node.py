@@ -196,3 +196,15 @@ def test_custom_function_is_numbered_before_its_forward() -> None:
     result = function.apply(leaf(2))
     node = node_of(result)
     assert _autograd.sequence_nr(node) == Numbered.seen - 1 == _autograd.next_sequence_nr() - 1
+
+
+def test_reentrant_checkpoint_shows_the_modules_that_it_runs() -> None:
+    layer = torch.nn.Linear(2, 2)
+    for function in (layer, layer.forward, lambda x: layer(x + 1)):
+        y = torch.utils.checkpoint.checkpoint(function, leaf(2), use_reentrant=True)
+        assert y.grad_fn is not None
+        assert _autograd.is_reentrant_checkpoint(y.grad_fn)
+        assert _autograd.modules_of_reentrant_checkpoint(y.grad_fn) == [layer]
+    plain = leaf(2).exp().grad_fn
+    assert plain is not None
+    assert not _autograd.is_reentrant_checkpoint(plain)

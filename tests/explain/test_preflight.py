@@ -3,7 +3,6 @@
 import dataclasses
 import json
 from collections.abc import Callable
-from contextlib import suppress
 from cProfile import Profile
 from pathlib import Path
 from pstats import Stats
@@ -11,14 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import event, example, given, settings
-from hypothesis import strategies as st
 from torch import nn
 from torch.autograd.function import once_differentiable
-from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import GradCause, Preflight, _autograd, preflight, record
+from leafgrad import GradCause, _autograd, preflight, record
 from leafgrad.types import Source
 from tests.apart import RunApart
 from tests.tensors import leaf
@@ -334,134 +330,6 @@ def test_what_stands_in_the_way_of_a_second_derivative_is_told(
     assert reason in str(found).replace("\n    ", " ")
     assert not found.will_fail
     assert failure_of(y) is None
-
-
-# --- It agrees with backward
-
-Step = tuple[str, int, int]
-UNARY = ["sin", "exp", "sigmoid", "tanh", "relu", "clone", "square", "abs"]
-BINARY = ["mul", "add", "sub", "div", "maximum"]
-IN_PLACE = ["add_", "mul_", "sigmoid_", "zero_", "exp_", "relu_"]
-
-
-def made_twice(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
-    """Run a block under checkpoint(), which keeps nothing, and so has nothing to lose."""
-    return [checkpoint(torch.mul, a, b, use_reentrant=False)]
-
-
-def kept_by_a_hook(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
-    with saved_tensors_hooks(lambda tensor: tensor, lambda tensor: tensor):
-        return [a * b]
-
-
-def of_custom_function(function: Any, *inputs: torch.Tensor) -> list[torch.Tensor]:
-    result = function.apply(*inputs)
-    return [*result] if isinstance(result, tuple) else [result]
-
-
-MAKING: dict[str, Callable[[torch.Tensor, torch.Tensor], list[torch.Tensor]]] = {
-    **{name: lambda a, _, name=name: [getattr(a, name)()] for name in UNARY},  # type: ignore[misc]
-    **{name: lambda a, b, name=name: [getattr(a, name)(b)] for name in BINARY},  # type: ignore[misc]
-    "view": lambda a, _: [a.view(2, 2)],
-    "view of a part": lambda a, _: [a[:1].expand(2, 2)],
-    "several outputs": lambda a, _: [*torch.linalg.qr(a)],
-    "several views": lambda a, _: [torch.stack(a.unbind())],
-    "several of a custom function": lambda a, _: of_custom_function(Keeping, a),
-    "custom function that saves nothing": lambda a, _: of_custom_function(Once, a),
-    "hook": kept_by_a_hook,
-    "foreach": lambda a, b: [*torch._foreach_mul([a, b], [b, a])],
-}
-
-
-if hasattr(torch.utils.checkpoint._CheckpointFrame, "save_inputs"):  # else they are not shown
-    MAKING["checkpoint"] = made_twice
-
-
-def written_without_gradient(a: torch.Tensor, _: torch.Tensor) -> None:
-    with torch.no_grad():
-        a.add_(1)
-
-
-DOING: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
-    **{name: lambda a, _, name=name: getattr(a, name)() for name in IN_PLACE[2:]},  # type: ignore[misc]
-    **{name: lambda a, _, name=name: getattr(a, name)(0.5) for name in IN_PLACE[:2]},  # type: ignore[misc]
-    "mul_ by another": lambda a, b: a.mul_(b),
-    "write into a row": lambda a, _: a[0].mul_(2),
-    "write into a row by another": lambda a, b: a[0].mul_(b[0]),
-    "write into a view of a view": lambda a, _: a.view(4)[1:].view(3, 1).fill_(1.0),
-    "write into the diagonal": lambda a, b: a.diagonal().copy_(b[0]),
-    "write without a gradient": written_without_gradient,
-    "write into what is detached": lambda a, _: a.detach().add_(1),
-    "write into .data, unseen": lambda a, _: a.data.add_(1),
-    "backward": lambda a, _: a.sum().backward(),
-    "backward that retains": lambda a, _: a.sum().backward(retain_graph=True),
-}
-
-
-def run(program: list[Step]) -> torch.Tensor:
-    """Run a program; what PyTorch refuses at once is left out, as a user would."""
-    tensors = [torch.tensor([[0.5, 0.25], [0.75, 1.0]], requires_grad=True) for _ in range(2)]
-    tensors.append(tensors[0] * tensors[1])
-    for name, first, second in program:
-        a, b = tensors[first % len(tensors)], tensors[second % len(tensors)]
-        with suppress(RuntimeError):
-            if name in MAKING:
-                tensors += MAKING[name](a, b)
-            else:
-                DOING[name](a, b)
-    usable = [tensor for tensor in tensors[2:] if not is_refused(tensor)]
-    return torch.stack([tensor.sum() for tensor in usable[-3:]]).sum()
-
-
-def is_refused(tensor: torch.Tensor) -> bool:
-    with suppress(RuntimeError):
-        return tensor.sum() is None
-    return True
-
-
-def programs() -> st.SearchStrategy[list[Step]]:
-    number = st.integers(0, 9)
-    step = st.tuples(st.sampled_from([*MAKING, *DOING]), number, number)
-    return st.lists(step, min_size=3, max_size=14)
-
-
-FREED_WITH_NOTHING_SAVED: list[Step] = [
-    ("custom function that saves nothing", 0, 0),
-    ("backward", 3, 0),
-]
-
-
-@settings(max_examples=500)
-@example(program=FREED_WITH_NOTHING_SAVED, looks=True)
-@given(program=programs(), looks=st.booleans())
-def test_it_agrees_with_what_backward_then_does(*, program: list[Step], looks: bool) -> None:
-    Keeping.looks = looks
-    found = preflight(run(program))
-    message = failure_of(run(program))
-    fails = message is not None
-    event(f"{'fails' if fails else 'passes'}{', hidden nodes' * bool(found.hidden)}")
-    assert fails or not found.will_fail
-    if found.hidden:  # of these, PyTorch does not show what becomes of what they saved
-        return
-    assert found.may_fail or not fails, message
-    saved_nothing = not found.conflicts and {node.name for node in found.freed} == {"OnceBackward"}
-    assert fails or not (found.may_fail and looks) or saved_nothing
-    if message is not None and looks:
-        assert is_about(message, found)
-
-
-def is_about(message: str, found: Preflight) -> bool:
-    """Say whether backward complained of a node that was the first to fail, or that might."""
-    first_that_may = [conflict.node for conflict in found.conflicts[:1]] + [*found.freed[:1]]
-    first = [found.first_failure] if found.will_fail else []
-    suspects = [*first, *(node for node in first_that_may if node.custom_function)]
-    versions = [
-        f"is at version {conflict.saved.current_version}; expected version"
-        for conflict in found.conflicts
-        if conflict.node in suspects
-    ]
-    freed = ["second time"] * any(node in suspects for node in found.freed)
-    return any(text in message for text in versions + freed)
 
 
 # --- The forms

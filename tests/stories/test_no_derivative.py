@@ -1,7 +1,5 @@
 """Operations that have no derivative, or one that is zero everywhere."""
 
-from typing import Any
-
 import pytest
 import torch
 from torch import nn
@@ -166,45 +164,6 @@ def a_latent_drawn_by_normal() -> Diagnosed:
     return loss, {"mean": mean}, recording
 
 
-@stories("https://github.com/huawei-noah/AdderNet/issues/21", "custom-backward-count")
-def a_custom_backward_with_too_few_gradients() -> Diagnosed:
-    class Adder(torch.autograd.Function):
-        @staticmethod
-        def forward(_ctx: object, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-            return x + w
-
-        @staticmethod
-        def backward(_ctx: object, gradient: torch.Tensor) -> torch.Tensor:
-            return 2.0 * gradient
-
-    w = nn.Parameter(torch.ones(2))
-    loss = Adder.apply(torch.ones(2), w).sum()  # type: ignore[no-untyped-call]
-    return loss, {"w": w}, None
-
-
-@stories("https://github.com/huawei-noah/AdderNet/issues/20", "custom-backward-count")
-def a_custom_backward_that_forgets_to_return() -> Diagnosed:
-    class Scaled(torch.autograd.Function):
-        @staticmethod
-        def forward(_ctx: object, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
-            return x * w
-
-        @staticmethod
-        def backward(_ctx: object, gradient: torch.Tensor) -> Any:
-            _ = 2.0 * gradient
-
-    w = nn.Parameter(torch.ones(2))
-    loss = Scaled.apply(torch.ones(2), w).sum()  # type: ignore[no-untyped-call]
-    return loss, {"w": w}, None
-
-
-@stories("https://github.com/WisconsinAIVision/MaskPoint/issues/7", "not-scalar")
-def a_loss_for_each_sample() -> Diagnosed:
-    model = nn.Linear(2, 1)
-    loss = nn.functional.mse_loss(model(torch.ones(4, 2))[:, 0], torch.ones(4), reduction="none")
-    return loss, model, None
-
-
 @stories("https://github.com/pnnl/neuromancer/issues/154", "linear")
 def a_second_derivative_of_what_is_linear() -> Diagnosed:
     network = nn.Linear(1, 1)
@@ -243,6 +202,53 @@ def depths_found_by_searchsorted() -> Diagnosed:
         places = torch.searchsorted(cumulative, torch.rand(6))  # here
         loss = depths[places].sum()
     return loss, {"weights": weights}, recording
+
+
+@stories("https://github.com/huawei-noah/AdderNet/issues/21", "custom-backward-count")
+def a_custom_backward_with_too_few_gradients() -> Diagnosed:
+    class Adder(torch.autograd.Function):
+        @staticmethod
+        def forward(_ctx: object, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+            return x + w
+
+        @staticmethod
+        def backward(_ctx: object, gradient: torch.Tensor) -> torch.Tensor:
+            return 2.0 * gradient  # here
+
+    w = nn.Parameter(torch.ones(2))
+    loss = Adder.apply(torch.ones(2), w).sum()  # type: ignore[no-untyped-call]
+    return loss, {"w": w}, None
+
+
+@stories(
+    "https://github.com/huawei-noah/AdderNet/issues/20",
+    "custom-backward-count",
+    help="return one gradient for each input",
+)
+def a_custom_backward_that_forgets_to_return() -> Diagnosed:
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(_ctx: object, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+            return x * w
+
+        @staticmethod  # here
+        def backward(_ctx: object, gradient: torch.Tensor) -> None:
+            _ = 2.0 * gradient
+
+    w = nn.Parameter(torch.ones(2))
+    loss = Scaled.apply(torch.ones(2), w).sum()  # type: ignore[no-untyped-call]
+    return loss, {"w": w}, None
+
+
+@stories(
+    "https://github.com/WisconsinAIVision/MaskPoint/issues/7",
+    "not-scalar",
+    help="`.mean()` or `.sum()`",
+)
+def a_loss_for_each_sample() -> Diagnosed:
+    model = nn.Linear(2, 1)
+    loss = nn.functional.mse_loss(model(torch.ones(4, 2))[:, 0], torch.ones(4), reduction="none")
+    return loss, model, None
 
 
 @stories("", "no-formula")

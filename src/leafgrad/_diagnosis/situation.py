@@ -95,6 +95,24 @@ class Situation:
             return bool(gradient_edges(self.outputs))
 
     @cached_property
+    def starts_without_one(self) -> dict[Node, tuple[int | str, ...] | None]:
+        """The nodes of outputs that are not one real number, and their shapes.
+
+        A backward pass starts from these only if it is given a gradient.
+        """
+        found: dict[Node, tuple[int | str, ...] | None] = {}
+        with _autograd.unobserved():
+            for end in [one for one in self.outputs if isinstance(one, Tensor)]:
+                edge = _autograd.gradient_edge(end)
+                if edge is None or _autograd.is_leaf_node(edge[0]):
+                    continue
+                sizes, dtype = _autograd.shape(end), _autograd.plain(end, "dtype")
+                is_one = sizes is not None and all(size == 1 for size in sizes)
+                if not is_one or dtype.is_complex:
+                    found[edge[0]] = sizes
+        return found
+
+    @cached_property
     def trace(self) -> GraphTrace | None:
         """The graph as values; None without a graph."""
         return self._traced() if self.has_graph else None

@@ -55,14 +55,23 @@ def do_out_of_place(source: Source | None, variant: str) -> tuple[Edit, ...]:
     if source is None or variant not in {"", "entry", "entries", "argument"}:
         return ()
     statement, name = statement_at(source), changed_name(source)
-    if variant in {"entry", "entries"} or isinstance(
-        getattr(statement, "target", 0), ast.Subscript
-    ):
+    if (read := _entry_read(statement, name)) is not None:
+        return replace(source, read, f"{ast.unparse(read)}.clone()")
+    is_entry = isinstance(getattr(statement, "target", 0), ast.Subscript)
+    if is_entry or variant in {"entry", "entries"}:
         return insert(source, [f"{name} = {name}.clone()"]) if name else ()
     text = None if statement is None else _out_of_place(_WithoutData().visit(statement), name)
     if statement is None or text is None:
         return _module_out_of_place(source)
     return replace(source, statement, text)
+
+
+def _entry_read(statement: ast.stmt | None, name: str | None) -> ast.Subscript | None:
+    """Return ``h[i]`` in ``h[i + 1] = f(h[i])``, which the operation saves before the write."""
+    value = statement.value if isinstance(statement, ast.Assign) else None
+    nodes = () if value is None else ast.walk(value)
+    entries = (node for node in nodes if isinstance(node, ast.Subscript))
+    return next((one for one in entries if ast.unparse(one.value) == name), None)
 
 
 def _out_of_place(statement: ast.stmt, name: str | None) -> str | None:

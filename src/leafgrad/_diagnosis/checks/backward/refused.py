@@ -5,20 +5,19 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from torch import Tensor
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._diagnosis.build import diagnosis
 from leafgrad._diagnosis.checks.backward.nodes import number_of, source_of
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
-from leafgrad._diagnosis.edits import append, delete, marked, node_at, parse, replace, text_of
+from leafgrad._diagnosis.edits import delete, marked, node_at, parse, replace, text_of
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
-from leafgrad._display.units import shape_text
 from leafgrad._explain.custom_backward import parse_backward
 from leafgrad._graph.nodes import Source
 from leafgrad._messages import message
+from leafgrad._record.spans import find_span
 
 
 @check("once-differentiable", "no-formula")
@@ -30,7 +29,8 @@ def find_refusals(situation: Situation) -> Iterator[Diagnosis]:
         situation.failing.update(map(number_of, refusing))
         for (own, variant), node in reversed(alike.items()):
             at = own or _line_of_derivative(situation)
-            is_second = variant in {"marked", "compiled"} or at is not own
+            is_derived = find_span(situation.log.passes.spans, number_of(node)) is not None
+            is_second = variant in {"marked", "compiled"} or is_derived or at is not own
             yield diagnosis(
                 "once-differentiable" if is_second else "no-formula",
                 Severity.ERROR,
@@ -135,29 +135,3 @@ def _line_of_backward(function: Any, missing: int) -> tuple[Source | None, tuple
     at = marked(source, values[0])
     text = text_of(at, values[0]) + ", None" * missing
     return at, () if isinstance(values[0], ast.Tuple) else replace(at, values[0], text), ""
-
-
-@check("not-scalar")
-def find_outputs_of_several_numbers(situation: Situation) -> Iterator[Diagnosis]:
-    """Find a loss, or a term of one, that `backward()` cannot start from without a gradient."""
-    if len(situation.outputs) > 1 and not situation.terms:
-        return
-    with _autograd.unobserved():
-        for end in situation.outputs:
-            if not isinstance(end, Tensor) or not _autograd.plain(end, "requires_grad"):
-                continue
-            sizes, dtype = _autograd.shape(end), _autograd.plain(end, "dtype")
-            is_one = sizes is not None and all(size == 1 for size in sizes)
-            if is_one and not dtype.is_complex:
-                continue
-            node = _autograd.gradient_edge(end)
-            at = None if node is None else source_of(situation, node[0])
-            variant = "complex" if is_one else ""
-            yield diagnosis(
-                "not-scalar",
-                Severity.WARNING if situation.terms else Severity.ERROR,
-                at=at,
-                variant=variant,
-                edits=append(at, ".abs()" if is_one else ".mean()"),
-                shape=shape_text(sizes),
-            )

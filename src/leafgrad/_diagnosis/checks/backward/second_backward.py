@@ -1,5 +1,6 @@
 """Graphs that an earlier backward pass has freed."""
 
+import ast
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
@@ -9,7 +10,8 @@ from leafgrad import _autograd
 from leafgrad._diagnosis.build import diagnosis
 from leafgrad._diagnosis.checks.backward.detach import detach_before
 from leafgrad._diagnosis.checks.backward.nodes import LEAF, is_custom, number_of, source_of, spans
-from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
+from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
+from leafgrad._diagnosis.edits import call_at, replace
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._graph.nodes import Source
@@ -31,7 +33,8 @@ def find_second_backward(situation: Situation) -> Iterator[Diagnosis]:
     with _autograd.unobserved():
         freed = [node for node in situation.live if _has_saved(node, {"freed"})]
         oldest = min(map(number_of, freed), default=LEAF)
-        if not freed or any(number < oldest for number in situation.failing):
+        is_older = any(number < oldest for number in situation.failing)
+        if not freed or (is_older and situation.log.has_failed):
             return  # this backward pass was tried, and freed them before it failed
         situation.failing.update(map(number_of, freed))
         yield FreedGraph(situation, freed).finding()
@@ -67,10 +70,25 @@ class FreedGraph:
             at=at,
             variant=variant,
             secondary=(*passes, *spans("freed.made", made, but=at)),
-            notes=[] if at else [message("freed.unrecorded")],
-            edits=detach_before(at, module) if is_carried else (),
+            notes=self._notes(),
+            edits=detach_before(at, module) if is_carried else self._with_graph(variant, at),
             node=_autograd.node_name(self.freed[0]),
         )
+
+    def _with_graph(self, variant: str, at: Source | None) -> tuple[Edit, ...]:
+        """Pass ``create_graph=True`` to the gradient that the loss was computed after."""
+        newest = number_of(next(iter(self.graph)))
+        call = call_at(at)
+        if at is None or call is None or variant != "by-grad" or newest < self.passes[-1].number:
+            return ()
+        call.keywords.append(ast.keyword("create_graph", ast.Constant(value=True)))
+        return replace(at, call, ast.unparse(call))
+
+    def _notes(self) -> list[str]:
+        if not self.passes:
+            return [message("freed.unrecorded")]
+        is_for_some = any(one.call == "backward(inputs=...)" for one in self.passes)
+        return [message("freed.by-inputs")] if is_for_some else []
 
     def _severity(self, variant: str) -> Severity:
         if variant == "whole" and not self.situation.log.has_failed:

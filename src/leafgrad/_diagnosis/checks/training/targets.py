@@ -12,12 +12,30 @@ from leafgrad._diagnosis.build import diagnosis
 from leafgrad._diagnosis.checks.backward.nodes import source_of, spans
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
 from leafgrad._diagnosis.edits import append, marked, node_at
+from leafgrad._diagnosis.paths import Paths
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._display.units import shape_text
-from leafgrad._graph.nodes import Source, TracedNode
+from leafgrad._graph.nodes import Source
 from leafgrad._messages import message
-from leafgrad._trace.graph_trace import GraphTrace
+
+
+@check("not-scalar")
+def find_outputs_of_several_numbers(situation: Situation) -> Iterator[Diagnosis]:
+    """Find a loss, or a term of one, that `backward()` cannot start from without a gradient."""
+    if len(situation.outputs) > 1 and not situation.terms:
+        return
+    with _autograd.unobserved():
+        for node, sizes in situation.starts_without_one.items():
+            at, is_complex = source_of(situation, node), all(size == 1 for size in sizes or (0,))
+            yield diagnosis(
+                "not-scalar",
+                Severity.WARNING if situation.terms else Severity.ERROR,
+                at=at,
+                variant="complex" if is_complex else "",
+                edits=append(at, ".abs()" if is_complex else ".mean()"),
+                shape=shape_text(sizes),
+            )
 
 
 @check("dead-term")
@@ -30,7 +48,9 @@ def find_dead_terms(situation: Situation) -> Iterator[Diagnosis]:
         for name in dead if any(living.values()) else ():
             term = situation.terms[name]
             if _autograd.plain(term, "dtype").is_floating_point:
-                yield diagnosis("dead-term", Severity.WARNING, subject=[name])
+                cuts = Paths([term], situation.log).cuts_before(term)
+                at = next((cut.source for cut in cuts), None)
+                yield diagnosis("dead-term", Severity.WARNING, subject=[name], at=at)
 
 
 def _reaches(term: Tensor, trained: set[int]) -> bool:
@@ -94,52 +114,50 @@ def _lines_to_detach(situation: Situation, leaves: dict[Node, str | None]) -> It
 @check("broadcast-loss")
 def find_broadcast_losses(situation: Situation) -> Iterator[Diagnosis]:
     """Find losses that compare each prediction with each target, by shapes (N, 1) and (N,)."""
-    trace = situation.trace
-    if trace is None:
-        return
-    ahead = [*dict.fromkeys(trace.roots)]
-    seen = {node.index for node in ahead}
-    while ahead:
-        node = ahead.pop()
-        place = _broadcast_operand(trace, node)
-        if place is not None:
-            yield diagnosis(
-                "broadcast-loss",
-                Severity.WARNING,
-                at=node.source,
-                edits=_without_last_axis(node.source, place),
-                shape=shape_text(node.shapes[0]),
-                size=node.shapes[0][0] if node.shapes[0] else 0,
-            )
-        elif node.name in _ELEMENTWISE or node in trace.roots:
-            targets = [edge.target for edge in node.edges if edge.target is not None]
-            ahead += [trace.nodes[one] for one in targets if one not in seen]
-            seen.update(targets)
+    with _autograd.unobserved():
+        ahead = [node for node, _ in gradient_edges(situation.outputs)]
+        seen = {*ahead}
+        while ahead:
+            node = ahead.pop()
+            place = _broadcast_operand(node)
+            if place is not None:
+                at, size = source_of(situation, node), (_shape_of(node) or (0,))[0]
+                edits = _without_last_axis(at, place)
+                yield diagnosis("broadcast-loss", Severity.WARNING, at=at, edits=edits, size=size)
+            elif _autograd.node_name(node) in _ELEMENTWISE:
+                after = [one for one, _ in _autograd.next_functions(node) if one is not None]
+                ahead += [one for one in after if one not in seen]
+                seen.update(after)
 
 
 _ELEMENTWISE = {
-    *("AbsBackward0", "AddBackward0", "DivBackward0", "ExpandBackward0", "MeanBackward0"),
+    *("AbsBackward0", "AddBackward0", "DivBackward0", "MeanBackward0", "MulBackward0"),
     *("MseLossBackward0", "HuberLossBackward0", "SmoothL1LossBackward0", "L1LossBackward0"),
-    *("MulBackward0", "PowBackward0", "SqrtBackward0", "SumBackward0"),
+    *("PowBackward0", "SqrtBackward0", "SumBackward0"),
 }
 
 
-def _broadcast_operand(trace: GraphTrace, node: TracedNode) -> int | None:
+def _shape_of(node: Node | None) -> tuple[int | str, ...] | None:
+    """Return the shape of the first result of a node's operation."""
+    outputs = () if node is None else _autograd.forward_outputs(node)
+    return outputs[0].shape if outputs else None
+
+
+def _broadcast_operand(node: Node) -> int | None:
     """Return which operand of shape (N, 1) a node broadcasts to (N, N) with one of shape (N,)."""
-    sizes = node.shapes[0] if node.shapes else None
+    sizes = _shape_of(node)
+    if _autograd.node_name(node) not in {"SubBackward0", "ExpandBackward0"}:
+        return None
     if sizes is None or len(sizes) != _SQUARE or sizes[0] != sizes[1] or sizes[0] == 1:
         return None
-    if node.name not in {"SubBackward0", "ExpandBackward0"}:
+    inputs = [after for after, _ in _autograd.next_functions(node)]
+    columns = [place for place, one in enumerate(inputs) if _shape_of(one) == (sizes[0], 1)]
+    others = [_shape_of(one) for one in inputs if one is not None]
+    is_row = all(shape in {(sizes[0], 1), (sizes[0],)} for shape in others)
+    if len(columns) != 1 or not is_row:
         return None
-    inputs = [None if e.target is None else trace.nodes[e.target] for e in node.edges]
-    for place, one in enumerate(inputs):
-        others = [other for at, other in enumerate(inputs) if at != place and other is not None]
-        is_column = one is not None and one.shapes[0] == (sizes[0], 1)
-        is_made_so = one is not None and one.name.startswith(_RESHAPING)
-        is_row = all(other.shapes[0] == (sizes[0],) for other in others)
-        if is_column and is_row and not is_made_so:
-            return place
-    return None
+    name = _autograd.node_name(inputs[columns[0]] or node)
+    return None if name.startswith(_RESHAPING) else columns[0]
 
 
 _SQUARE = 2
