@@ -102,7 +102,7 @@ def difference(
 ) -> float | None:
     """Return by how much derivatives and gradients of both methods differ, None without one."""
     try:
-        ours = [*higher_order_grad(outputs, x, orders, method="taylor")]
+        ours = [*higher_order_grad(outputs, x, [*orders], method="taylor")]
         ours.append(laplacian(outputs, x, method="taylor"))
     except (RuntimeError, NotImplementedError):
         return None

@@ -11,13 +11,14 @@ from torch.nn import functional
 
 from leafgrad import higher_order_grad, laplacian, trace_graph
 from leafgrad._derivative.taylor.rules import RULES
-from tests.derivative.taylor.operators import OPERATORS, outcomes
+from tests.derivative.taylor.operators import outcomes
 from tests.derivative.taylor.oracle import (
     assert_same,
     assert_same_thrice,
     mixed,
     rows,
 )
+from tests.trace.operators.operators import OPERATORS
 
 Function = Callable[[Tensor, Tensor], Tensor]
 
