@@ -101,8 +101,8 @@ DOORS: dict[str, tuple[str, str]] = {
         ),
     ),
     "a description": ("print(describe_tensor(w).shape)", "(4, 4)"),
-    "an explanation": ("print(explain_grad(w, y).is_reached)", "True"),
-    "a check": ("print(preflight(y, names={'w': w}).without_gradient)", "()"),
+    "a diagnosis": ("print(diagnose(y, {'w': w}).codes)", "()"),
+    "a check": ("print(preflight(y, names={'w': w}).failures)", "()"),
     "a derivative": (
         (
             "x = torch.ones(9, requires_grad=True); z = x * x.exp(); gone(x)\n"

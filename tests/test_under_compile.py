@@ -13,7 +13,7 @@ from torch.nn import functional
 from leafgrad import (
     _autograd,
     describe_tensor,
-    explain_grad,
+    diagnose,
     hessian,
     higher_order_grad,
     jacobian,
@@ -87,7 +87,7 @@ APART: dict[str, Step] = {
     "control flow": lambda x: laplacian(branching, x).square().mean(),
     "graph": lambda x: MODEL(x).sum() * len(trace_graph(x).leaves),
     "description": lambda x: MODEL(x).sum() * describe_tensor(x).is_leaf,
-    "explanation": lambda x: MODEL(x).sum() * explain_grad(x, x.sin()).is_reached,
+    "diagnosis": lambda x: MODEL(x).sum() * diagnose(x.sin(), {"x": x}).ok,
     "preflight": lambda x: MODEL(x).sum() * (1 + len(preflight(x).conflicts)),
 }
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from leafgrad import find_nan, preflight, trace_graph
+from leafgrad import diagnose, find_nan, preflight, trace_graph
 
 FUNCTIONS = [trace_graph, preflight, find_nan]
 
@@ -48,8 +48,8 @@ def test_names_of_every_form_lead_to_the_parameters(kind: type[nn.Linear], form:
     with torch.no_grad():
         model.weight[0, 0] = torch.nan
     assert find_nan(model(torch.ones(2, 3)).sum(), names=FORMS[form](model)).origins
-    unused = preflight(torch.ones(1, requires_grad=True) * 2, names=FORMS[form](model))
-    assert {one.name for one in unused.without_gradient} == {"weight", "bias"}
+    (unused,) = diagnose(torch.ones(1, requires_grad=True) * 2, FORMS[form](model))
+    assert unused.subject == ("weight", "bias")
 
 
 def test_optimizer_without_names_gives_places() -> None:

@@ -45,7 +45,7 @@ FUNCTIONS += [
     leafgrad.jacobian,
     leafgrad.hessian,
     leafgrad.preflight,
-    leafgrad.explain_grad,
+    leafgrad.diagnose,
     leafgrad.record,
 ]
 

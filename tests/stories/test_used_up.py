@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from leafgrad import explain_grad, preflight, record
+from leafgrad import preflight, record
 from tests.stories.telling import Stories, Story, assert_told
 
 stories = Stories()
@@ -62,21 +62,6 @@ def the_state_of_an_lstm_kept_on_the_module() -> object:
         model(torch.rand(4, 1, 2)).sum().backward()
         loss = model(torch.rand(4, 1, 2)).sum()
     return preflight(loss, names=model, recording=recording)
-
-
-@stories(
-    "https://github.com/pytorch/pytorch/issues/2769",
-    cause=("freed",),
-    cure=r"detach\(\)",
-    never="another backward adds to it",
-)
-def the_gradient_of_a_cell_whose_state_was_carried() -> object:
-    cell, state = nn.RNNCell(2, 3), torch.zeros(1, 3)
-    with record() as recording:
-        state = cell(torch.rand(1, 2), state)
-        state.square().sum().backward()
-        loss = cell(torch.rand(1, 2), state).square().sum()
-    return explain_grad(cell.weight_hh, loss, recording=recording)
 
 
 @stories(
@@ -217,20 +202,6 @@ def old_log_probabilities_of_a_ratio_that_keep_their_graph() -> object:
 
 @stories(
     "",
-    cause=r"autograd\.grad\(\)",
-    cure=r"returns|\.grad = |autograd\.backward|call backward\(\)",
-    never=r"Look at .grad after backward\(\) and before zero_grad",
-)
-def gradients_that_autograd_grad_has_returned() -> object:
-    model = nn.Linear(2, 1)
-    with record() as recording:
-        loss = model(torch.ones(2)).square().sum()
-        torch.autograd.grad(loss, [*model.parameters()])  # here
-    return explain_grad(model.weight, loss, recording=recording)
-
-
-@stories(
-    "",
     cause=("freed", r"autograd\.grad\(\)"),
     cure="create_graph=True",
     never=r"into the loop|state\.detach\(\)",
@@ -243,35 +214,6 @@ def a_slope_of_the_outputs_without_create_graph() -> object:
         (slope,) = torch.autograd.grad(u.sum(), x)  # here
         loss = (u - 1).square().mean() + slope.square().mean()
     return preflight(loss, names=network, recording=recording)
-
-
-@stories(
-    "",
-    cause=("retain_grad", "after|since"),
-    cure=r"retain_grad\(\).* before",
-    never="before zero_grad",
-)
-def retain_grad_called_after_the_backward() -> object:
-    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
-    with record() as recording:
-        hidden = model[0](torch.ones(2))
-        loss = model[1](hidden.tanh()).square().sum()
-        loss.backward()  # here
-        hidden.retain_grad()
-    return explain_grad(hidden, loss, recording=recording)
-
-
-@stories(
-    "",
-    cause=("inputs=",),
-    cure=r"inputs=",
-)
-def a_backward_for_some_inputs_alone() -> object:
-    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1))
-    with record() as recording:
-        loss = model(torch.ones(2)).square().sum()
-        loss.backward(inputs=[*model[1].parameters()])  # here
-    return explain_grad(model.get_parameter("0.weight"), loss, recording=recording)
 
 
 @pytest.mark.parametrize("story", stories, ids=lambda story: story.title)

@@ -5,7 +5,6 @@ import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from leafgrad import GraphTrace, describe_tensor, explain_grad, preflight, trace_graph
+from leafgrad import GraphTrace, describe_tensor, diagnose, preflight, trace_graph
 from tests.tensors import leaf
 
 
@@ -216,7 +215,7 @@ def test_what_has_no_graph_is_left_out_of_what_a_model_returns(
     y = leaf(2).sin()
     assert trace_graph(around(y)) == trace_graph(y)
     assert preflight(around(y)) == preflight(y)
-    assert explain_grad(y, around(y)) == explain_grad(y, y)
+    assert diagnose(around(y), {"y": y}) == diagnose(y, {"y": y})
 
 
 def holding_itself() -> object:
@@ -241,8 +240,8 @@ def doubled(times: int) -> object:
 )
 @pytest.mark.parametrize(
     "ask",
-    [trace_graph, preflight, partial(explain_grad, leaf(2))],
-    ids=["trace", "preflight", "why"],
+    [trace_graph, preflight, diagnose],
+    ids=["trace", "preflight", "diagnose"],
 )
 def test_a_nest_without_an_end_is_refused(
     ask: Callable[[object], object], outputs: object, place: str

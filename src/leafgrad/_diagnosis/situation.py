@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._arguments.names import named_modules, named_tensors, read_names
+from leafgrad._arguments.names import buffers_in, named_modules, named_tensors, read_names
 from leafgrad._arguments.outputs import Output, gradient_edges, iter_outputs, unwrap_functorch
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._record.log import Log
@@ -79,7 +79,7 @@ class Situation:
     @cached_property
     def parameters(self) -> dict[str, Tensor]:
         """The named tensors that are not buffers of a module."""
-        buffers = {id(one) for module in self.modules.values() for one in module.buffers()}
+        buffers = {id(one) for module in self.modules.values() for one in buffers_in(module)}
         return {name: one for name, one in self.named.items() if id(one) not in buffers}
 
     @cached_property
