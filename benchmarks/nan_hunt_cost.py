@@ -1,7 +1,7 @@
 """What it costs to look for NaN in each step of training, in turns with a step that does not look.
 
 PyTorch's own ``detect_anomaly`` checks gradients for NaN alone; ``record(values=True)`` sums up the
-values of the forward pass, which is what `find_nan` needs of a step. `find_nan` itself is called
+values of the forward pass, which is what `diagnose` needs of a step. `diagnose` itself is called
 once, of a step that went wrong: the last column of ratios is that one call.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from leafgrad import find_nan, record
+from leafgrad import diagnose, record
 from tests.models import Block
 
 ROUNDS = 21
@@ -61,7 +61,7 @@ def hunted(model: nn.Module, batch: Tensor) -> None:
     """Take a step and look where it went wrong."""
     with record(values=True) as recording:
         loss = model(batch).square().mean()
-    find_nan(loss, names=model, recording=recording)
+    diagnose(loss, model, recording=recording, gradients=True)
     loss.backward()
 
 
@@ -69,7 +69,7 @@ WAYS: dict[str, Callable[[nn.Module, Tensor], None]] = {
     "plain": plain,
     "detect_anomaly": anomaly,
     "record(values=True)": recorded,
-    "with find_nan": hunted,
+    "with diagnose": hunted,
 }
 
 

@@ -13,7 +13,7 @@ from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils._pytree import tree_map
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
-from leafgrad import GraphTrace, describe_tensor, find_nan, record, trace_graph
+from leafgrad import GraphTrace, describe_tensor, diagnose, record, trace_graph
 from tests.programs import Count, compared
 
 Case = tuple[nn.Module, Callable[[], Tensor]]
@@ -53,10 +53,10 @@ def disturbances(name: str, *, recorded: bool) -> Iterator[str]:
         warnings.simplefilter("always")
         look = partial(trace_graph, loss, names=module, recording=recording, values=True)
         trace = look(gradients=True)
-        report = find_nan(loss, names=module, recording=recording)
+        report = diagnose(loss, module, recording=recording, gradients=True)
         described = [describe_tensor(one) for one in parameters.values()]
     yield from (f"warns: {one.message}" for one in warned)
-    yield from (f"finds {one.operation}" for one in report.origins)
+    yield from (f"finds {one.code}" for one in report if one.severity == "error")
     yield from (f"describes {one}" for one in described if not one.is_parameter)
     if GraphTrace.from_json(trace.to_json()) != trace:
         yield "is another when read back"

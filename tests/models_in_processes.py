@@ -31,7 +31,8 @@ from torch.distributed.tensor.parallel import (
 from torch.multiprocessing.spawn import start_processes
 from torch.nn.parallel import DistributedDataParallel
 
-from leafgrad import describe_tensor, diagnose, find_nan, preflight, record, trace_graph
+from leafgrad import describe_tensor, diagnose, preflight, record, trace_graph
+from leafgrad._diagnosis.checks.gradient import CODES
 
 COUNT = 2
 
@@ -77,13 +78,13 @@ def told_of(make: Callable[[], Case]) -> dict[str, Any]:
         )
         found = preflight(loss, names=model, recording=recording)
         report = diagnose(loss, model, recording=recording)
-        nan = find_nan(loss, names=model, recording=recording)
+        nan = diagnose(loss, model, recording=recording, gradients=True)
         said = [str(one.message) for one in warned]
         loss.backward()
     filled = {name for name, one in model.named_parameters() if one.grad is not None}
     first = {name: here(one.grad) for name, one in model.named_parameters()}
     model.zero_grad()
-    codes = {name: one.code for one in report for name in one.subject}
+    codes = {name: one.code for one in report if one.code in CODES for name in one.subject}
     return {
         "leaves": sorted(", ".join(leaf.tensor_names) for leaf in trace.leaves),
         "modules": sorted({node.module for node in trace.nodes if node.module}),
@@ -92,8 +93,7 @@ def told_of(make: Callable[[], Case]) -> dict[str, Any]:
         "codes": codes,
         "false": sorted(filled & codes.keys()),
         "may fail": found.may_fail or bool(found.running),
-        "nan": [one.operation for one in nan.origins],
-        "without gradients": nan.without_gradients,
+        "nan": [one.code for one in nan if one.code.startswith("nan")],
         "bytes": trace.memory.total.storage_bytes,
         "counted bytes": local_bytes(make()),
         "hidden": trace.memory.total.hidden,

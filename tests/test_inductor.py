@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from leafgrad import _autograd, find_nan, preflight, trace_graph
+from leafgrad import _autograd, diagnose, preflight, trace_graph
 from tests.diagnosis.programs import code_of
 
 COMPILERS = ("cl",) if sys.platform == "win32" else ("g++", "c++", "clang++")
@@ -140,8 +140,7 @@ def test_its_gradients_are_looked_at_and_what_it_saved_stays(writing: Any) -> No
         (arrived,) = trace.leaves[0].gradients
         assert arrived is not None
         assert arrived.norm == pytest.approx(eager.norm().item(), rel=1e-4)
-    report = find_nan(loss, names={"w": w})
-    assert (bool(report), report.without_gradients) == (False, None)
+    assert diagnose(loss, {"w": w}, gradients=True).ok
     for (numbers, version), tensor in zip(before, saved_by(loss), strict=True):
         assert torch.equal(numbers, tensor)
         assert tensor._version == version

@@ -11,7 +11,6 @@ from leafgrad._derivative.laplacian import laplacian
 from leafgrad._derivative.taylor import Jet, Series, taylor_rule
 from leafgrad._diagnosis.diagnose import diagnose
 from leafgrad._diagnosis.report import Report
-from leafgrad._explain.find_nan import find_nan
 from leafgrad._explain.preflight import preflight
 from leafgrad._explain.preflight_report import Preflight
 from leafgrad._messages import set_language
@@ -33,7 +32,6 @@ __all__ = [
     "describe_tensor",
     "diagnose",
     "explain_derivative",
-    "find_nan",
     "hessian",
     "higher_order_grad",
     "jacobian",

@@ -3,9 +3,8 @@
 from leafgrad._derivative.derivative_explanation import DerivativeExplanation
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Help, Severity, Span
 from leafgrad._explain.findings import InPlaceConflict, Miscounted, OnceDifferentiable
-from leafgrad._explain.nan_report import NanOrigin, NanReport
 from leafgrad._graph.diff import GraphDiff, KindChange
-from leafgrad._graph.gradient_norms import GradientNorms, ModuleGradient, ZeroGradients
+from leafgrad._graph.gradient_norms import GradientNorms, ModuleGradient
 from leafgrad._graph.memory import GraphMemory, MemoryShare
 from leafgrad._graph.modules import TracedModule
 from leafgrad._graph.nodes import (
@@ -41,8 +40,6 @@ __all__ = [
     "MemoryShare",
     "Miscounted",
     "ModuleGradient",
-    "NanOrigin",
-    "NanReport",
     "OnceDifferentiable",
     "SavedTensor",
     "Severity",
@@ -56,5 +53,4 @@ __all__ = [
     "TracedModule",
     "TracedNode",
     "Write",
-    "ZeroGradients",
 ]

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
-from leafgrad import diagnose, find_nan, preflight, trace_graph
+from leafgrad import diagnose, preflight, trace_graph
 
-FUNCTIONS = [trace_graph, preflight, find_nan]
+FUNCTIONS = [trace_graph, preflight]
 
 
 class OlderSignatures(nn.Linear):
@@ -47,7 +47,8 @@ def test_names_of_every_form_lead_to_the_parameters(kind: type[nn.Linear], form:
     assert {leaf.leaf_name for leaf in trace.leaves} == {"weight", "bias"}
     with torch.no_grad():
         model.weight[0, 0] = torch.nan
-    assert find_nan(model(torch.ones(2, 3)).sum(), names=FORMS[form](model)).origins
+    report = diagnose(model(torch.ones(2, 3)).sum(), FORMS[form](model), gradients=True)
+    assert report.codes == ("nan-input",)
     (unused,) = diagnose(torch.ones(1, requires_grad=True) * 2, FORMS[form](model))
     assert unused.subject == ("weight", "bias")
 

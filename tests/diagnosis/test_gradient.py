@@ -667,3 +667,13 @@ def test_sharded_parameters_are_found_by_the_whole_ones() -> None:
             model.set_reduce_scatter_unused_params(True)
             model.idle(torch.ones(1, 4))  # put together once
             assert diagnose(model.used(torch.ones(1, 4)).sum(), model).ok
+
+
+def test_state_dict_loaded_into_another_model_is_a_copy() -> None:
+    a, b = nn.Linear(3, 1), nn.Linear(3, 1)
+    with record() as recording:
+        b.load_state_dict(a.state_dict())
+        loss = b(X).sum()
+    report = diagnose(loss, {"a": a}, recording=recording)
+    assert report.codes[0] == "other-tensor"
+    assert line_of(report) == "b.load_state_dict(a.state_dict())"

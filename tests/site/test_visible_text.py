@@ -28,7 +28,6 @@ PAGES = {
     "how-to/install": 60,
     "reference/index": 60,
     "reference/laplacian": 100,
-    "reference/find_nan": 100,
     "ledger": 30,
     "ledger/physics": 30,
     "glossary": 30,

@@ -77,7 +77,7 @@ def judge(story: Story) -> dict[str, list[str]]:
     code, start = inspect.getsourcelines(story.tell)
     file = PurePath(inspect.getfile(story.tell)).name
     marked = [start + number for number, line in enumerate(code) if MARK in line]
-    lines = [rf"\b{re.escape(file)}:{number}\b" for number in marked]
+    lines = [rf"\b{re.escape(file)}:{number}\b|\b{number} \| " for number in marked]
     missing = {
         kind: [one for one in patterns if not re.search(one, text)]
         for kind, patterns in [

@@ -42,15 +42,16 @@ def diagnosis(  # noqa: PLR0913 # it fills a value with as many fields
         key = next(filter(has_message, keys), None)
         return None if key is None else message(key, **slots)
 
-    advice, note = words("help"), words("note")
+    advice, label = words("help"), words("label") or ""
+    own = [label if at is None else "", words("note")]  # without a line, a label is a note
     return Diagnosis(
         code=code,
         severity=severity,
         headline=words("headline") or code,
         subject=(*subject,),
-        primary=None if at is None else Span(source=at, label=words("label") or ""),
+        primary=None if at is None else Span(source=at, label=label),
         secondary=(*secondary,),
-        notes=(*([] if note is None else [note]), *notes),
+        notes=(*filter(None, own), *notes),
         help=() if advice is None else (Help(text=advice, edits=(*edits,)),),
     )
 

@@ -7,14 +7,21 @@ import torch
 
 from leafgrad._arguments.names import Names
 from leafgrad._arguments.signature import public_function
-from leafgrad._diagnosis.checks import backward, gradient, numbers, training
-from leafgrad._diagnosis.diagnosis import Diagnosis
+from leafgrad._diagnosis.checks import (
+    backward,
+    gradient,
+    gradient_sizes,
+    not_finite,
+    training,
+    zero_gradient,
+)
+from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
 from leafgrad._diagnosis.registry import CHECKS, rank
 from leafgrad._diagnosis.report import Report
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._record.record import Recording
 
-SUBJECTS = (backward, gradient, numbers, training)
+SUBJECTS = (backward, not_finite, gradient, zero_gradient, gradient_sizes, training)
 """The modules with the checks; importing them registers the checks, in this order."""
 
 
@@ -73,6 +80,7 @@ def diagnose(
     found: list[Diagnosis] = []
     for one in CHECKS:
         found += one.find(situation)
+        situation.has_error = any(finding.severity is Severity.ERROR for finding in found)
     return Report(tuple(sorted(found, key=rank)))
 
 

@@ -38,6 +38,63 @@ def marked(source: Source, node: ast.expr) -> Source:
     )
 
 
+def start_of_method(source: Source) -> int | None:
+    """Return the column of the dot before the last method in a chain of calls on one line."""
+    match call_at(source):
+        case ast.Call(
+            func=ast.Attribute(value=ast.Call() | ast.BinOp() | ast.Subscript() as chain)
+        ):
+            is_on_line = chain.end_lineno == source.line
+            return chain.end_col_offset if is_on_line else None
+    return None
+
+
+MODULES = {"torch", "F", "functional", "nn"}
+ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
+
+
+def wrap(
+    source: Source,
+    node: ast.expr,
+    template: str = "",
+    *,
+    is_second: bool = False,
+    add_argument: str = "",
+) -> tuple[Edit, ...]:
+    """Wrap the input of an operation in other code, or add an argument to its call.
+
+    Args:
+        source: The span of the operation.
+        node: The operation: ``x / y``, ``x.log()`` or ``torch.log(x)``.
+        template: The code, with ``{x}`` for the input.
+        is_second: Whether to wrap the second input.
+        add_argument: The argument to add.
+    """
+    if isinstance(node, ast.BinOp):
+        operands = [node.left, node.right]
+    elif isinstance(node, ast.Call):
+        root = ast.unparse(node.func).partition(".")[0]
+        is_method = isinstance(node.func, ast.Attribute) and root not in MODULES
+        receiver = [node.func.value] if is_method and isinstance(node.func, ast.Attribute) else []
+        operands = [*receiver, *node.args]
+        if add_argument:
+            text = text_of(source, node)
+            comma = "" if not (node.args or node.keywords) else ", "
+            return replace(source, node, f"{text[:-1]}{comma}{add_argument})")
+    else:
+        return ()
+    if len(operands) <= is_second:
+        return ()
+    operand = operands[is_second]
+    text = text_of(source, operand)
+    is_argument = isinstance(node, ast.Call) and operand in node.args
+    text = text if isinstance(operand, ATOMS) else f"({text})"
+    wrapped = template.format(x=text)
+    if is_argument and template.startswith("({x}"):
+        wrapped = wrapped[1:-1]
+    return replace(source, operand, wrapped)
+
+
 def statement_at(source: Source | None) -> ast.stmt | None:
     """Return the innermost statement on the line of a span."""
     if source is None:

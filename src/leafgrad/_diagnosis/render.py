@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import NamedTuple, TextIO
 
 from leafgrad._diagnosis.diagnosis import Diagnosis, Help, Span
+from leafgrad._diagnosis.edits import start_of_method
 from leafgrad._display.markup import visible
 from leafgrad._display.text_width import cells
 from leafgrad._graph.code_files import short_path
@@ -209,13 +210,15 @@ def _mark(span: Span, text: str, one: Diagnosis) -> str:
 def columns_of(source: Source, text: str) -> tuple[int, int]:
     """Return where an expression begins and ends on its first line, in columns of a terminal.
 
-    Python counts bytes. Of an expression that goes on, the rest of the line is marked.
+    Python counts bytes. Of an expression that goes on, the rest of the line is marked; of a chain
+    of calls, the last method.
     """
     encoded = text.encode()
     first = len(text) - len(text.lstrip())
     if source.column is None or source.column >= len(encoded):
         return first, cells(text)
-    start = cells(encoded[: source.column].decode(errors="replace"))
+    begin = start_of_method(source) or source.column
+    start = cells(encoded[:begin].decode(errors="replace"))
     ends_here = source.end_column is not None and source.end_line in {None, source.line}
     stop = encoded[: source.end_column].decode(errors="replace") if ends_here else text
     return start, cells(stop.rstrip())

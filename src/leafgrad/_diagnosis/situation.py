@@ -33,6 +33,8 @@ class Situation:
         expected: The names that should get a gradient, if the caller gave them.
         runs_backward: Whether one backward pass may run to see the gradients.
         explained: The identities of the tensors whose missing gradient is already explained.
+        has_error: Whether an earlier check found an error.
+        why_not_run: What PyTorch said when the trial backward pass failed.
     """
 
     def __init__(
@@ -53,6 +55,8 @@ class Situation:
         self.expected = None if expected is None else [*expected]
         self.runs_backward = runs_backward
         self.explained: set[int] = set()
+        self.has_error = False
+        self.why_not_run = ""
         self.loss = loss
         with _autograd.unobserved():
             self.outputs: list[Output] = [unwrap_functorch(end) for end in iter_outputs(loss)]
@@ -90,16 +94,37 @@ class Situation:
 
     @cached_property
     def trace(self) -> GraphTrace | None:
-        """The graph as values; None without a graph. With `runs_backward`, gradients included."""
+        """The graph as values; None without a graph."""
+        return self._traced() if self.has_graph else None
+
+    @cached_property
+    def trace_with_values(self) -> GraphTrace | None:
+        """The graph with all values that are known, and gradients if a backward pass may run."""
         if not self.has_graph:
             return None
-        return trace_graph(
-            self.loss,
-            names=self.names,
-            recording=self.recording,
-            values=self.runs_backward,
-            gradients=self.runs_backward,
-        )
+        return self.backward_trace or self._traced(values=True)
+
+    @cached_property
+    def backward_trace(self) -> GraphTrace | None:
+        """The graph with the gradients of one backward pass; None if none may or can run."""
+        if not (self.runs_backward and self.trace) or self.trace.is_freed:
+            return None
+        try:
+            return self._traced(values=True, gradients=True, grad_outputs=self._ones())
+        except RuntimeError as error:
+            self.why_not_run = str(error).partition(". ")[0]
+            return None
+
+    def _traced(self, **options: Any) -> GraphTrace:
+        return trace_graph(self.loss, names=self.names, recording=self.recording, **options)
+
+    def _ones(self) -> list[Tensor | None]:
+        """Return a gradient of ones for each output that needs one."""
+        starts = (end for end in self.outputs if gradient_edges([end]))
+        return [
+            torch.ones_like(start, requires_grad=False) if isinstance(start, Tensor) else None
+            for start in starts
+        ]
 
     @cached_property
     def live(self) -> list[Node]:

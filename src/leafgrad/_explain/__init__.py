@@ -1,1 +1,1 @@
-"""`preflight` and `find_nan`: what a backward pass will fail at, and where NaN comes from."""
+"""`preflight`: what a backward pass will fail at."""

@@ -1,11 +1,6 @@
 """Why an operation hands on zeros, and what to do about it."""
 
-from collections.abc import Sequence
-from math import prod
-
 from leafgrad import _autograd
-from leafgrad._graph.nodes import Shape, TracedNode, place_text
-from leafgrad._graph.summary import TensorSummary
 
 Words = tuple[str, str]
 """Because and cure."""
@@ -21,112 +16,10 @@ def own_operation(name: str) -> str:
     return _autograd.own_stem(name).lower()
 
 
-def words_of_zeros(node: TracedNode, nodes: Sequence[TracedNode]) -> Words:
-    """Return why a node that a gradient arrived at passed on nothing but zeros."""
-    if _is_underflow(node):
-        return UNDERFLOW
-    if any(one is not None and 0 in (one.shape or ()) for one in node.gradients):
-        return EMPTY
-    if (leaf := _zero_leaf_beside(node, nodes)) is not None:
-        return f"{leaf.leaf_name or 'A factor'} is zero, and is trained itself", STARTING_AT_ZERO
-    if WORDS.get(own_operation(node.name)) in (_AT_ZERO, _EQUAL):
-        mask = _zero_product_behind(node, nodes)
-        if mask is not None:
-            return f"What it was given is 0, as made by {place_text(mask)}. {_FACTOR[0]}", _FACTOR[
-                1
-            ]
-    if own_operation(node.name) in NORMALISING and _counts_several(node):
-        return _SUMMED_UP
-    return words_of_operation(node.name)
-
-
-def _zero_leaf_beside(node: TracedNode, nodes: Sequence[TracedNode]) -> TracedNode | None:
-    """Return a leaf of zeros that gets a gradient from the same node as what gets zeros."""
-    operation = own_operation(node.name)
-    edges = node.edges[slice(*_FACTORS.get(operation, (None,)))]
-    ahead = [edge.target for edge in edges if edge.gradient is not None and edge.gradient.norm]
-    seen = set[int]()
-    while ahead and len(seen) < MAX_NODES:
-        place = ahead.pop()
-        if place is None or place in seen:
-            continue
-        seen.add(place)
-        one = nodes[place]
-        if any(value is not None and not _is_zero(value) for value in one.values):
-            continue
-        gradients = [found.norm for found in one.gradients if found is not None]
-        if one.is_leaf and any(gradients) and all(map(_is_known_zero, one.values)):
-            return one
-        ahead += [edge.target for edge in one.edges]
-    return None
-
-
-def _zero_product_behind(node: TracedNode, nodes: Sequence[TracedNode]) -> TracedNode | None:
-    """Return the product whose zeros came to a node through sums and views alone, if one did."""
-    for _ in range(MAX_NODES):
-        targets = [edge.target for edge in node.edges if edge.target is not None]
-        if not targets:
-            return None
-        node = nodes[targets[0]]
-        if not all(map(_is_known_zero, node.values)):
-            return None
-        if own_operation(node.name) in {"mul", "nativedropout"}:
-            return node
-        if own_operation(node.name) not in {"sum", "mean", "view", "squeeze", "pow", "abs"}:
-            return None
-    return None
-
-
-MAX_NODES = 50
-_FACTORS = {
-    **dict.fromkeys(("addmm", "addmv", "baddbmm"), (1, None)),
-    **dict.fromkeys(("linear", "convolution"), (0, 2)),
-    **dict.fromkeys(NORMALISING, (1, 2)),
-}
-"""Which inputs of an operation are multiplied with each other, where not all are."""
-
-
-def _is_known_zero(value: TensorSummary | None) -> bool:
-    return value is not None and _is_zero(value)
-
-
-def _counts_several(node: TracedNode) -> bool:
-    """Return whether a normalisation was given more than one number for each that it keeps."""
-    kept = next((saved.shape for saved in node.saved if saved.name in _STATISTICS), None)
-    made, kept_count = _count(node.shapes[0]), _count(kept)
-    return bool(made and kept_count) and made > kept_count
-
-
-def _count(shape: Shape | None) -> int:
-    """Return how many elements a shape has, 0 where that is not known."""
-    sizes = [size for size in shape or (0,) if isinstance(size, int)]
-    return prod(sizes) if shape is not None and len(sizes) == len(shape) else 0
-
-
-_STATISTICS = {"result1", "save_mean", "mean"}
-
-
 def words_of_operation(name: str) -> Words:
     """Return why a node of this name may pass on nothing but zeros."""
     return WORDS.get(own_operation(name), GENERAL)
 
-
-def _is_underflow(node: TracedNode) -> bool:
-    """Return whether a gradient was so small that a product with it may be 0 in half precision."""
-    kind = str(node.dtype).removeprefix("torch.")
-    arrived = [one.norm for one in node.gradients if one is not None and one.norm is not None]
-    made = [one for one in node.values if one is not None]
-    is_product = own_operation(node.name) in _PRODUCTS or own_operation(node.name) == "div"
-    is_small = bool(arrived) and max(arrived) < SMALL
-    return kind == "float16" and is_product and is_small and not all(map(_is_zero, made))
-
-
-def _is_zero(value: TensorSummary) -> bool:
-    return value.norm == 0.0
-
-
-SMALL = 1e-3
-"""A gradient below this times a small factor may be less than float16 can hold."""
 
 UNDERFLOW: Words = (
     "The gradient is too small for float16, which has nothing between 0 and 6e-8",

@@ -75,7 +75,7 @@ def _messages(of: str) -> dict[str, Any]:
     while tables:
         path, table = tables.pop()
         for name, entry in table.items():
-            if isinstance(entry, dict) and "other" not in entry:
+            if isinstance(entry, dict) and entry.keys() != {"one", "other"}:
                 tables.append((f"{path}{name}.", entry))
             else:
                 found[f"{path}{name}"] = entry

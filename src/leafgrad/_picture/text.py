@@ -66,12 +66,10 @@ def header(graph: Graph, width: int = WIDTH) -> Iterator[str]:
         yield from textwrap.wrap(sentence, width)
     for sentence in _first_not_finite(graph):
         yield from textwrap.wrap(sentence, width, break_long_words=False, break_on_hyphens=False)
-    for sentence in graph.gradient_norms.sentences if graph.has_gradients else ():
-        yield from textwrap.wrap(sentence, width)
 
 
 def _first_not_finite(graph: Graph) -> Iterator[str]:
-    """Yield where values and gradients first stop being finite; `find_nan` tells the rest."""
+    """Yield where values and gradients first stop being finite."""
     bad = [node for node in graph.nodes if worst_of(node.values)]
     finite_roots = [value for root in graph.roots for value in root.values]
     if turns := value_turns_of(graph):

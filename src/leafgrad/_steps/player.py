@@ -43,7 +43,6 @@ def fragment(shown: Shown) -> Markup:
     return element(
         "div",
         element("style", resource("leafgrad._steps", "player.css")),
-        *_found(shown),
         *profile(signs),
         element("div", *buttons, element("span", class_="count"), class_="controls", hidden=""),
         element("p", text(HINT), class_="told", aria_live="polite", hidden=""),
@@ -64,19 +63,13 @@ def in_a_notebook(shown: Shown) -> Markup:
     """Write the page in a frame of its own, and the picture and the list for want of trust."""
     called = f"{title(shown.graph)}, step by step"
     picture = image(draw_view(shown.graph, shown.view).markup, name=called)
-    instead = Markup("".join([*_found(shown), picture, _sentences(shown)]))
+    instead = Markup("".join([picture, _sentences(shown)]))
     return embed_page(page(shown), name=called, height=HEIGHT, instead=instead)
 
 
 HEIGHT = 720.0
 
 HINT = "Next, or the right arrow key, goes on; the left one goes back, Home and End to the ends."
-
-
-def _found(shown: Shown) -> list[Markup]:
-    """Write what is wrong with the sizes of the gradients, if anything is."""
-    norms = shown.graph.gradient_norms
-    return [element("p", text(sentence), class_="found") for sentence in norms.sentences]
 
 
 def _sentences(shown: Shown, **attributes: str) -> Markup:

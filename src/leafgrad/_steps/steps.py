@@ -36,9 +36,8 @@ class BackwardSteps:
         return Shown(self.trace, fold=self.fold, open=self.open)
 
     def __str__(self) -> str:
-        found = self.trace.gradient_norms.sentences
-        told = [f"{n:2}. {step.sentence}" for n, step in enumerate(self.steps, start=1)]
-        return "\n".join(map(visible, [*found, *([""] if found else []), *told]))
+        lines = (f"{n:2}. {step.sentence}" for n, step in enumerate(self.steps, start=1))
+        return "\n".join(map(visible, lines))
 
     def __repr__(self) -> str:
         return f"<BackwardSteps: {len(self.steps)} of them>"

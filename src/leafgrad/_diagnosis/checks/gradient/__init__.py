@@ -97,7 +97,7 @@ def _severity(situation: Situation, name: str, cause: Cause, reached: set[str]) 
     return Severity.WARNING if (cause.code, cause.variant) in WARNINGS else Severity.ERROR
 
 
-NOTES = {("detached", "straight-through"), ("not-retained", ""), ("other-tensor", "state-dict")}
+NOTES = {("detached", "straight-through"), ("not-retained", "")}
 WARNINGS = {
     ("unused", ""),
     ("not-reached", ""),

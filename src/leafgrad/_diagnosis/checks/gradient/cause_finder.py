@@ -37,7 +37,6 @@ class CauseFinder:
             self.reached = {*edges, *(edge for after in graph.values() for edge in after)}
             leaves = [leaf for leaf in map(_autograd.leaf_variable, graph) if leaf is not None]
             self.is_lost = len(leaves) == len(graph)
-            self.storages = {*map(_autograd.storage_identity, leaves)} - {None}
             self.sharded = {id(one.parameter): one for one in _autograd.sharded_parameters()}
             self.replicated = {*map(id, _autograd.replicated_parameters(graph))}
 
@@ -174,7 +173,5 @@ class CauseFinder:
             return Cause("frozen", "integer")
         if _autograd.is_parameter(tensor):
             return Cause("frozen")
-        if _autograd.storage_identity(tensor) in self.storages:
-            return Cause("other-tensor", "state-dict")
         cuts = self.paths.cuts_before(tensor)
         return cause_of_cut(cuts[0]) if cuts else Cause("frozen", "constant")

@@ -1,0 +1,78 @@
+"""Gradients that get too small or too large on their way through the modules."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from leafgrad._diagnosis.build import diagnosis
+from leafgrad._diagnosis.checks.zero_gradient import NORMALISING, own_operation
+from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
+from leafgrad._diagnosis.registry import check
+from leafgrad._diagnosis.situation import Situation
+from leafgrad._graph.gradient_norms import ModuleGradient, gradient_norms_of, norm_of
+from leafgrad._graph.nodes import TracedNode, place_text
+from leafgrad._messages import message
+
+REMEDIES = {
+    "activation": {"relu", "gelu", "silu", "leakyrelu", "elu"},
+    "residual": {"add"},
+    "normalisation": NORMALISING,
+}
+"""What helps against vanishing gradients, with the operations that show that it is there."""
+
+NEXT_TO_NOTHING = 1e-3
+
+
+@check("vanishing-gradient", "exploding-gradient")
+def find_sizes(situation: Situation) -> Iterator[Diagnosis]:
+    """Find the module from which on gradients are lost or grow out of bounds."""
+    trace = situation.backward_trace
+    if trace is None:
+        return
+    norms = gradient_norms_of(trace.nodes)
+    if norms.vanishing and norms.vanishing[-1].ratio:
+        yield _vanishing(norms.vanishing, norms.modules, trace.nodes)
+    if norms.exploding:
+        found = norms.exploding
+        yield diagnosis("exploding-gradient", Severity.WARNING, **_slots(found, norms.modules))
+
+
+def _vanishing(
+    found: Sequence[ModuleGradient],
+    modules: Sequence[ModuleGradient],
+    nodes: Sequence[TracedNode],
+) -> Diagnosis:
+    drop = next((node for node in nodes if _drops_in_normalising(node)), None)
+    operations = {own_operation(node) for node in nodes}
+    missing = [name for name, signs in REMEDIES.items() if signs.isdisjoint(operations)]
+    remedies = [message(f"vanishing-gradient.add.{name}") for name in missing]
+    variant = "normalised" if drop is not None else "" if missing else "complete"
+    words: dict[str, Any] = {
+        "missing": message("vanishing-gradient.add.or").join(remedies),
+        "drop": "" if drop is None else place_text(drop),
+    }
+    return diagnosis(
+        "vanishing-gradient",
+        Severity.NOTE if variant == "complete" else Severity.WARNING,
+        variant=variant,
+        **_slots(found, modules),
+        **words,
+    )
+
+
+def _slots(found: Sequence[ModuleGradient], modules: Sequence[ModuleGradient]) -> dict[str, Any]:
+    """Return the modules and the ratio that the headline names."""
+    head = next((one.module for one in modules if one.ratio is not None), "")
+    ratio = f"{found[-1].ratio:.1e}"
+    return {"first": found[0].module, "last": found[-1].module, "head": head, "ratio": ratio}
+
+
+def _drops_in_normalising(node: TracedNode) -> bool:
+    """Return whether a normalisation passed on next to nothing of the gradient that arrived.
+
+    What it passes on for a constant objective is the rounding error divided by the spread of its
+    input, so that no multiple of the precision bounds it.
+    """
+    if own_operation(node) not in NORMALISING:
+        return False
+    passed, arrived = norm_of([node.edges[0].gradient]), norm_of(node.gradients)
+    return bool(passed and arrived) and (passed or 0.0) < NEXT_TO_NOTHING * (arrived or 0.0)

@@ -1,0 +1,359 @@
+"""NaN and infinity: where they first appear, in values and in gradients."""
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+import torch
+
+from leafgrad import _autograd
+from leafgrad._arguments.names import named_tensors
+from leafgrad._diagnosis.build import diagnosis, list_names
+from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity, Span
+from leafgrad._diagnosis.edits import expression_at, wrap
+from leafgrad._diagnosis.registry import check
+from leafgrad._diagnosis.situation import Situation
+from leafgrad._display.units import shape_text, torch_name
+from leafgrad._graph.graph import gradient_turns_of, value_turns_of
+from leafgrad._graph.nodes import Source, TracedNode
+from leafgrad._graph.summary import NotFinite, TensorSummary, summary_of
+from leafgrad._messages import has_message, message
+from leafgrad._record.log import Birth
+from leafgrad._record.value_recorder import NUMBER
+from leafgrad._trace.graph_trace import GraphTrace
+from leafgrad._trace.values import argument_name
+
+Way = Literal["nan-value", "nan-gradient"]
+
+LIKE = {
+    "asin": "acos",
+    "cholesky": "linalgslogdet",
+    **dict.fromkeys(["cosh", "cumprod", "cumsum", "exp2", "mean", "mseloss", "sinh"], "prod"),
+    "digamma": "lgamma",
+    "expm1": "exp",
+    "linalgsolveex": "linalginvex",
+    "linalgeig": "linalgeigh",
+    "nllloss2d": "nllloss",
+    "remainder": "fmod",
+    "specialentr": "xlogy",
+    **dict.fromkeys("addmv baddbmm bmm convolution dot linear mm mv".split(), "addmm"),
+    "log10": "log",
+    "log2": "log",
+    "logsoftmax": "softmax",
+    "var": "std",
+}
+"""Operations that share the messages of another one."""
+
+NAMES = {
+    "binarycrossentropy": "binary_cross_entropy",
+    "ctcloss": "ctc_loss",
+    "kldiv": "kl_div",
+    "linalgeigh": "linalg.eigh",
+    "linalginvex": "linalg.inv",
+    "linalgslogdet": "linalg.slogdet",
+    "linalgsvd": "linalg.svd",
+    "logsoftmax": "log_softmax",
+    "maskedfill": "masked_fill",
+    "mseloss": "mse_loss",
+    "nllloss": "cross_entropy",
+    "tocopy": "to",
+}
+"""Operations as the user writes them."""
+
+ONLY_NAN = {"acos", "acosh", "fmod", "nllloss", "softmax", "sqrt", "std", "sub"}
+"""Operations whose messages explain a NaN; an infinity of theirs is an overflow."""
+
+COARSE = {
+    torch.float16: {"1e-12": "1e-3", "1e-6": "1e-3", "max=80": "max=10"},
+    torch.bfloat16: {"1e-6": "1e-2"},
+}
+"""What to write instead of a small number that vanishes in a dtype."""
+
+
+@check("nan-input", "nan-value")
+def find_values(situation: Situation) -> Iterator[Diagnosis]:
+    """Find where a value that reaches the loss first stops being finite."""
+    trace = situation.trace_with_values
+    if trace is None:
+        yield from _in_outputs(situation)
+        return
+    births = _births(situation)
+    turns = value_turns_of(trace)
+    made = {_operation(node) for node in turns if node.value_turn_kind == "NaN"}
+    found: list[Diagnosis] = []
+    masks: list[TracedNode] = []
+    for node in turns:
+        if made and _is_mask(node):
+            masks.append(node)  # its infinities are intended; what turns them into NaN is not
+            continue
+        if found and _follows(node, trace):
+            note = message("nan-value.follows", kind=node.value_turn_kind, place=_place(node))
+            found[-1] = replace(found[-1], notes=(*found[-1].notes, note))
+            continue
+        birth = next((births[one] for one in _came_in_with(node) if one in births), None)
+        if birth is None:
+            found.append(_of_value(node, trace))
+        else:
+            source = situation.log.source_at(birth.place)
+            found.append(_born(birth.operation, birth.kind, source, node.dtype))
+        if "softmax" in _operation(node):
+            found[-1] = replace(found[-1], secondary=(*_spans_of_masks(masks),))
+    yield from found or _in_outputs(situation)
+
+
+def _spans_of_masks(masks: list[TracedNode]) -> Iterator[Span]:
+    for node in masks:
+        if node.source is not None:
+            yield Span(source=node.source, label=message("nan-value.mask"))
+
+
+@check("nan-gradient", "gradients-not-checked")
+def find_gradients(situation: Situation) -> Iterator[Diagnosis]:
+    """Find where a gradient first stops being finite, unless a value already did."""
+    trace = situation.backward_trace
+    if trace is None:
+        if situation.runs_backward and situation.trace and not situation.has_error:
+            error = situation.why_not_run
+            variant = "" if error else "freed"
+            yield diagnosis("gradients-not-checked", Severity.NOTE, variant=variant, error=error)
+        return
+    has_infinity = False
+    has_value_turns = any(node.value_turns for node in trace.nodes)
+    found: list[Diagnosis] = []
+    for node in gradient_turns_of(trace):
+        follows = has_infinity and node.gradient_turn_kind == "NaN"
+        has_infinity |= node.gradient_turn_kind == "infinity"
+        around = [*node.values, *_inputs(node, trace)]
+        if has_value_turns and (follows or any(one and one.not_finite for one in around)):
+            continue
+        if found and follows:
+            note = message("nan-value.follows", kind="NaN", place=_place(node))
+            found[-1] = replace(found[-1], notes=(*found[-1].notes, note))
+            continue
+        passed = (edge.gradient for edge in node.edges)
+        dtype = next((one.dtype for one in passed if one and one.not_finite), node.dtype)
+        kind = node.gradient_turn_kind or "NaN"
+        operation = _operation(node)
+        names = _leaves_behind(node, trace)
+        found.append(_finding("nan-gradient", operation, kind, node.source, dtype, names))
+    yield from found
+
+
+def _of_value(node: TracedNode, trace: GraphTrace) -> Diagnosis:
+    """Return the finding for a node at which a value stops being finite."""
+    kind = node.value_turn_kind or "NaN"
+    brought = _came_in_with(node)
+    if brought or node.is_leaf:
+        is_number = any(one.startswith(NUMBER) for one in brought)
+        variant = "leaf" if node.is_leaf else "number" if is_number else ""
+        return diagnosis(
+            "nan-input",
+            Severity.ERROR,
+            subject=[node.leaf_name] if node.leaf_name else [],
+            at=node.source,
+            variant=variant,
+            kind=kind,
+            argument=" and ".join(brought),
+        )
+    inputs = _inputs(node, trace)
+    operation = _operation(node)
+    if any(one and 0 in (one.shape or ()) for one in inputs):
+        return diagnosis(
+            "nan-input",
+            Severity.ERROR,
+            at=node.source,
+            variant="empty",
+            kind=kind,
+            operation=operation,
+        )
+    names = _leaves_behind(node, trace)
+    found = _finding("nan-value", operation, kind, node.source, node.dtype, names)
+    notes = [message("nan-value.values", given=_in_words(inputs))] if any(inputs) else []
+    if node.value_turn_is_near:
+        notes.append(message("nan-value.near", operation=operation, kind=kind))
+    return replace(found, notes=(*found.notes, *notes))
+
+
+def _in_outputs(situation: Situation) -> Iterator[Diagnosis]:
+    """Yield where outputs stopped being finite that no node explains."""
+    for end in situation.outputs:
+        found = summary_of(end) if isinstance(end, torch.Tensor) else None
+        if not isinstance(end, torch.Tensor) or found is None or found.not_finite is None:
+            continue
+        birth = situation.log.birth_of(end)
+        if birth is not None:
+            source = situation.log.source_at(birth.place)
+            yield _born(birth.operation, birth.kind, source, end.dtype)
+            continue
+        yield diagnosis("nan-input", Severity.ERROR, variant="unseen", kind=found.not_finite)
+
+
+def _born(operation: str, kind: NotFinite, source: Source | None, dtype: torch.dtype) -> Diagnosis:
+    """Return the finding for a call that left no node."""
+    name = operation.strip("_").removeprefix("true").replace("_", "")
+    return _finding("nan-value", name, kind, source, dtype)
+
+
+def _finding(
+    way: Way,
+    operation: str,
+    kind: NotFinite,
+    source: Source | None,
+    dtype: torch.dtype,
+    names: Sequence[str] = (),
+) -> Diagnosis:
+    """Return the finding for an operation, with the messages that fit it and the dtype."""
+    variant = _variant(way, operation, kind, dtype)
+    found = diagnosis(
+        way,
+        Severity.ERROR,
+        subject=names,
+        at=source,
+        variant=variant,
+        edits=_edits(f"{way}.{variant}", operation, source, dtype),
+        kind=kind,
+        operation=NAMES.get(operation, operation),
+        dtype=torch_name(dtype),
+        largest=f"{torch.finfo(dtype).max:,.0f}" if dtype.itemsize == _HALF else "3.4e38",
+    )
+    reaches = [message(f"{way}.reaches", names=list_names(names))] if names else []
+    return replace(
+        found,
+        notes=(*found.notes, *reaches),
+        help=tuple(replace(one, text=_fitting(one.text, dtype)) for one in found.help),
+    )
+
+
+_HALF = 2
+
+
+def _variant(way: Way, operation: str, kind: NotFinite, dtype: torch.dtype) -> str:
+    """Return which messages explain what an operation did."""
+    is_half = dtype is torch.float16
+    shared = LIKE.get(operation, operation)
+    if way == "nan-value":
+        if kind == "infinity" and shared in ONLY_NAN:
+            return "prod"
+        if is_half and shared in {"add", "mul", "sub"}:
+            return "half"
+    names = (operation, shared)
+    listed = next((one for one in names if has_message(f"{way}.{one}.note")), None)
+    if way == "nan-gradient" and listed is None and (is_half or shared in {"addmm", "mul"}):
+        return "half" if is_half else "product"
+    return listed or ""
+
+
+def _fitting(text: str, dtype: torch.dtype) -> str:
+    """Replace the small numbers in code that the dtype cannot tell from zero."""
+    for number, fitting in COARSE.get(dtype, {}).items():
+        text = text.replace(number, fitting)
+    return text
+
+
+def _edits(key: str, operation: str, source: Source | None, dtype: torch.dtype) -> tuple[Edit, ...]:
+    """Return the fix as an edit: the input wrapped, or an argument added to the call."""
+    node = expression_at(source)
+    if source is None or node is None or not _is_call_of(node, operation):
+        return ()
+    if has_message(f"{key}.argument") and isinstance(node, ast.Call):
+        return wrap(source, node, add_argument=message(f"{key}.argument"))
+    if not has_message(f"{key}.wrap"):
+        return ()
+    is_divisor = operation in {"div", "fmod", "remainder"}
+    if key == "nan-gradient.pow" and not _is_root(node):
+        return ()
+    wrapper = message(f"{key}.wrap", x="{x}")
+    return wrap(source, node, _fitting(wrapper, dtype), is_second=is_divisor)
+
+
+def _is_root(node: ast.expr) -> bool:
+    """Return whether a power has an exponent that is written as a number below 1, or ``1 / n``."""
+    arguments = [node.right] if isinstance(node, ast.BinOp) else getattr(node, "args", [])
+    match arguments[-1:]:
+        case [ast.Constant(value=int() | float() as exponent)]:
+            return exponent < 1
+        case [ast.BinOp(left=ast.Constant(value=1), op=ast.Div())]:
+            return True
+    return False
+
+
+OPERATORS = {ast.Div: "div", ast.Pow: "pow", ast.Mod: "remainder"}
+
+
+def _is_call_of(node: ast.expr, operation: str) -> bool:
+    """Return whether an expression is a call of an operation itself, not of what contains it."""
+    if isinstance(node, ast.BinOp):
+        return OPERATORS.get(type(node.op)) == operation
+    if isinstance(node, ast.Call):
+        function = node.func
+        name = function.attr if isinstance(function, ast.Attribute) else ast.unparse(function)
+        return name.strip("_").replace("_", "") in {operation, f"linalg{operation}"}
+    return False
+
+
+def _births(situation: Situation) -> Mapping[str, Birth]:
+    """Return where the inputs of recorded calls stopped being finite, by their names."""
+    named = [*named_tensors(situation.names)]
+    given = (one for _, _, several in situation.log.given for one in several)
+    return {argument_name(one, named): one.birth for one in given if one.birth is not None}
+
+
+def _came_in_with(node: TracedNode) -> tuple[str, ...]:
+    """Return the inputs that were already non-finite.
+
+    Attention masks are left out if the result is NaN: their infinities are intended.
+    """
+    given = node.value_turn_given
+    is_masked = node.value_turn_kind == "NaN" and all("mask" in name for name in given)
+    return () if is_masked else given
+
+
+def _is_mask(node: TracedNode) -> bool:
+    """Return whether a node puts infinities in on purpose: fills them in, or adds a mask."""
+    if node.value_turn_kind != "infinity":
+        return False
+    if _operation(node) in {"maskedfill", "where"}:
+        return not node.value_turn_given
+    return _operation(node) in {"add", "sub"} and bool(node.value_turn_given)
+
+
+def _follows(node: TracedNode, trace: GraphTrace) -> bool:
+    """Return whether a value is made from an infinity that another finding explains."""
+    is_softmax = "softmax" in _operation(node)
+    return not is_softmax and any(one and one.infinities for one in _inputs(node, trace))
+
+
+def _operation(node: TracedNode) -> str:
+    """Return the name of a node's operation in lower case, without underscores."""
+    return "leaf" if node.is_leaf else _autograd.stem(node.name).lower()
+
+
+def _place(node: TracedNode) -> str:
+    return f"`{node.name}`" if node.source is None else str(node.source)
+
+
+def _inputs(node: TracedNode, trace: GraphTrace) -> list[TensorSummary | None]:
+    """Return what is known of the inputs that other nodes computed."""
+    found: list[TensorSummary | None] = []
+    for edge in node.edges:
+        if edge.target is not None:
+            values = trace.nodes[edge.target].values
+            found.append(values[edge.input_nr] if edge.input_nr < len(values) else None)
+    return found
+
+
+def _leaves_behind(node: TracedNode, trace: GraphTrace) -> list[str]:
+    """Return the names of the leaves that a node was computed from."""
+    reached = {node.index}
+    names: list[str] = []
+    for one in trace.nodes[node.index :]:  # each node stands before those that it leads to
+        if one.index in reached:
+            reached |= {edge.target for edge in one.edges if edge.target is not None}
+            names += one.tensor_names[:1] if one.is_leaf else []
+    return names
+
+
+def _in_words(values: list[TensorSummary | None]) -> str:
+    shown = (f"`{shape_text(one.shape)} {torch_name(one.dtype)}: {one}`" for one in values if one)
+    return ", ".join(shown)

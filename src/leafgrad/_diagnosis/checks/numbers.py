@@ -1,1 +1,0 @@
-"""NaN, infinity, and gradients that are zero, too small or too large."""

@@ -1,0 +1,321 @@
+"""Gradients that are zero everywhere: the operation that makes them zero, and why."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import isclose, prod
+from typing import NamedTuple
+
+import torch
+
+from leafgrad import _autograd
+from leafgrad._diagnosis.build import diagnosis
+from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
+from leafgrad._diagnosis.registry import check
+from leafgrad._diagnosis.situation import Situation
+from leafgrad._graph.gradient_norms import norm_of
+from leafgrad._graph.nodes import Shape, TracedEdge, TracedNode, place_text
+from leafgrad._graph.summary import TensorSummary
+
+Nodes = Sequence[TracedNode]
+
+NORMALISING = frozenset(
+    "nativelayernorm nativebatchnorm nativegroupnorm cudnnbatchnorm fusedrmsnorm".split()
+)
+PRODUCTS = "mul mm addmm bmm baddbmm mv addmv dot addr linear convolution sum prod".split()
+VARIANTS = {
+    "dead": "relu threshold",
+    "bounded": "clamp clampmin clampmax hardtanh hardsigmoid hardswish",
+    "saturated": "sigmoid tanh erf logsigmoid silu gelu elu softplus",
+    "one-entry": "softmax logsoftmax safesoftmax",
+    "one-number": " ".join(NORMALISING),
+    "factor": "mul div nativedropout",
+    "matrix": "mm addmm bmm baddbmm mv addmv dot addr linear convolution",
+    "equal": "mseloss l1loss smoothl1loss huberloss binarycrossentropywithlogits",
+    "at-zero": "pow abs linalgvectornorm norm std var",
+    "branch": "where maskedfill maximum minimum max min",
+    "drawn": "bernoulli cauchy exponential geometric lognormal normal poisson random uniform",
+    "rounded": "ceil floor round sign sgn trunc",
+    "compared": "eq ge gt le lt ne",
+    "overwritten": "copy fill zero",
+    "straight": "thresholdbackward leakyrelubackward hardtanhbackward hardshrinkbackward "
+    "softshrinkbackward rreluwithnoisebackward",
+    "embedding": "embedding",
+    "nllloss": "nllloss",
+    "gridsampler2d": "gridsampler2d",
+}
+"""Which operations can pass on nothing but zeros, by the messages that explain it."""
+
+VARIANT_OF = {name: variant for variant, names in VARIANTS.items() for name in names.split()}
+
+SMALL = 1e-3
+"""A gradient below this, times a small factor, may underflow in float16."""
+MAX_NODES = 50
+SINGLE = 4
+NOISE = 50.0
+"""How many roundings of the largest term count as zero."""
+
+
+class Origin(NamedTuple):
+    """Where zeros come from.
+
+    Attributes:
+        maker: The node that a gradient arrived at and that passed on zeros; None for zeros from the
+            start.
+        by: ``"node"``, or ``"hook"``, ``"cancel"``, ``"constant"`` if the node itself did not.
+        is_noise: Whether the gradients are zero only up to rounding.
+    """
+
+    maker: TracedNode | None
+    by: str = "node"
+    is_noise: bool = False
+
+
+@check("zero-gradient", "starts-at-zero")
+def find_zero_gradients(situation: Situation) -> Iterator[Diagnosis]:
+    """Find parameters that get a gradient of zeros, by the operation that made it zero."""
+    trace = situation.backward_trace
+    if trace is None:
+        return
+    found = [
+        (origin.maker, _finding(origin, leaves, trace.nodes, situation))
+        for origin, leaves in _zero_leaves(trace.nodes)
+    ]
+    makers = {maker.index for maker, _ in found if maker is not None}
+    for maker, one in found:
+        if maker is None or makers.isdisjoint(edge.target for edge in maker.edges):
+            after = [
+                other
+                for behind, other in found
+                if maker and behind and maker.index in {edge.target for edge in behind.edges}
+            ]
+            yield replace(one, consequences=(*after,))
+
+
+def _finding(
+    origin: Origin, leaves: Sequence[TracedNode], nodes: Nodes, situation: Situation
+) -> Diagnosis:
+    """Return the finding about the leaves that get zeros from one origin."""
+    names = [leaf.leaf_name or f"node {leaf.index}" for leaf in leaves]
+    factor = None if origin.maker is None else _zero_leaf_beside(origin.maker, nodes)
+    at = None if origin.maker is None else origin.maker.source
+    if factor is not None and origin.by == "node":
+        name = f"`{factor.leaf_name}`" if factor.leaf_name else "a factor"
+        return diagnosis("starts-at-zero", Severity.NOTE, subject=names, at=at, factor=name)
+    variant, place = _variant(origin, nodes)
+    if variant in {"dead", "bounded"} and _is_margin(origin.maker, nodes, situation):
+        variant = "margin"
+    severity = Severity.NOTE if variant == "margin" else Severity.WARNING
+    return diagnosis("zero-gradient", severity, subject=names, at=at, variant=variant, place=place)
+
+
+def _variant(origin: Origin, nodes: Nodes) -> tuple[str, str]:
+    """Return which messages explain the zeros, and the place that they name."""
+    node = origin.maker
+    if node is None or origin.by != "node":
+        return "start" if node is None else origin.by, ""
+    if any(one is not None and 0 in (one.shape or ()) for one in node.gradients):
+        return "empty", ""
+    variant = VARIANT_OF.get(own_operation(node), "")
+    if variant in {"at-zero", "equal"}:
+        mask = _zero_product_behind(node, nodes)
+        return (variant, "") if mask is None else ("behind", place_text(mask))
+    if _underflows(node):
+        variant = "underflow"
+    elif variant == "one-number" and _keeps_fewer_numbers(node):
+        variant = "normalised"
+    return variant, ""
+
+
+def own_operation(node: TracedNode) -> str:
+    """Return the operation of a node in lower case, as in ``"addmm"``."""
+    return _autograd.own_stem(node.name).lower()
+
+
+def _is_margin(node: TracedNode | None, nodes: Nodes, situation: Situation) -> bool:
+    """Return whether zeros come from a loss that is zero, not from an activation of the model."""
+    if node is None or not all(map(_is_known_zero, node.values)):
+        return False
+    inner = {path for root in situation.modules.values() for path, _ in root.named_modules()}
+    is_in_model = bool(node.module) and node.module in inner
+    return not is_in_model and not _feeds_parameters(node, nodes)
+
+
+def _feeds_parameters(node: TracedNode, nodes: Nodes) -> bool:
+    """Return whether a leaf is used between a node and the loss."""
+    reaching = {node.index}
+    for one in reversed(nodes[: node.index]):
+        targets = {edge.target for edge in one.edges}
+        if not targets.isdisjoint(reaching):
+            reaching.add(one.index)
+            if any(target is not None and nodes[target].is_leaf for target in targets):
+                return True
+    return False
+
+
+def _zero_leaf_beside(node: TracedNode, nodes: Nodes) -> TracedNode | None:
+    """Return a leaf of zeros that gets a gradient from the same node as what gets zeros."""
+    edges = node.edges[slice(*FACTORS.get(own_operation(node), (None,)))]
+    ahead = [edge.target for edge in edges if edge.gradient is not None and edge.gradient.norm]
+    seen = set[int]()
+    while ahead and len(seen) < MAX_NODES:
+        place = ahead.pop()
+        if place is None or place in seen:
+            continue
+        seen.add(place)
+        one = nodes[place]
+        if any(value is not None and value.norm != 0.0 for value in one.values):
+            continue
+        gradients = [found.norm for found in one.gradients if found is not None]
+        if one.is_leaf and any(gradients) and all(map(_is_known_zero, one.values)):
+            return one
+        ahead += [edge.target for edge in one.edges]
+    return None
+
+
+FACTORS = {
+    **dict.fromkeys(("addmm", "addmv", "baddbmm"), (1, None)),
+    **dict.fromkeys(("linear", "convolution"), (0, 2)),
+    **dict.fromkeys(NORMALISING, (1, 2)),
+}
+"""Which inputs of an operation are multiplied with each other, if not all are."""
+
+
+def _zero_product_behind(node: TracedNode, nodes: Nodes) -> TracedNode | None:
+    """Return the product whose zeros came to a node through sums and views only."""
+    for _ in range(MAX_NODES):
+        targets = [edge.target for edge in node.edges if edge.target is not None]
+        if not targets:
+            return None
+        node = nodes[targets[0]]
+        if not all(map(_is_known_zero, node.values)):
+            return None
+        if own_operation(node) in {"mul", "nativedropout"}:
+            return node
+        if own_operation(node) not in {"sum", "mean", "view", "squeeze", "pow", "abs"}:
+            return None
+    return None
+
+
+def _is_known_zero(value: TensorSummary | None) -> bool:
+    return value is not None and value.norm == 0.0
+
+
+def _keeps_fewer_numbers(node: TracedNode) -> bool:
+    """Return whether a normalisation averages over more than one number."""
+    statistics = {"result1", "save_mean", "mean"}
+    kept = next((saved.shape for saved in node.saved if saved.name in statistics), None)
+    made, kept_count = _count(node.shapes[0]), _count(kept)
+    return bool(made and kept_count) and made > kept_count
+
+
+def _count(shape: Shape | None) -> int:
+    """Return how many elements a shape has, 0 if that is not known."""
+    sizes = [size for size in shape or (0,) if isinstance(size, int)]
+    return prod(sizes) if shape is not None and len(sizes) == len(shape) else 0
+
+
+def _underflows(node: TracedNode) -> bool:
+    """Return whether the product of a small gradient may be 0 in float16."""
+    arrived = [one.norm for one in node.gradients if one is not None and one.norm is not None]
+    made = [one for one in node.values if one is not None]
+    is_product = own_operation(node) in {*PRODUCTS, "div"}
+    is_small = bool(arrived) and max(arrived) < SMALL
+    is_zero = all(one.norm == 0.0 for one in made)
+    return node.dtype is torch.float16 and is_product and is_small and not is_zero
+
+
+# --- From the gradients of a backward pass
+
+
+def _zero_leaves(nodes: Nodes) -> Iterator[tuple[Origin, list[TracedNode]]]:
+    """Yield the leaves that only zeros came to, by where these come from.
+
+    Each node stands before those that it leads to, so one pass carries the origin to the leaves.
+    """
+    visited_nodes = [node for node in nodes if node.visited is not None]
+    reached = {node.index for node in visited_nodes if any(node.gradients)}
+    arriving = _edges_into(nodes, reached)
+    origins: dict[int, Origin] = {}
+    leaves = defaultdict[Origin, list[TracedNode]](list)
+    for node in nodes:
+        if node.index not in reached:
+            continue
+        edges = arriving[node.index]
+        is_noise = _is_noise(node, edges, nodes, origins)
+        if not (is_noise or _is_all_zero(node)):
+            continue
+        found = [
+            origins.get(edge.source) or _origin(nodes[edge.source], edges, is_noise=is_noise)
+            for edge in edges
+        ]
+        made = [one for one in found if one.maker is not None]
+        origins[node.index] = min(made, key=_visited, default=Origin(None))
+        if node.is_leaf:
+            leaves[origins[node.index]].append(node)
+    yield from sorted(leaves.items(), key=lambda item: _visited(item[0]))
+
+
+def _visited(origin: Origin) -> int:
+    return -1 if origin.maker is None else origin.maker.visited or 0
+
+
+def _is_all_zero(node: TracedNode) -> bool:
+    """Return whether something arrived at a node, and nothing but zeros."""
+    arrived = [one for one in node.gradients if one is not None]
+    return bool(arrived) and all(one.is_finite and one.norm == 0.0 for one in arrived)
+
+
+def _is_noise(
+    node: TracedNode,
+    edges: Sequence[TracedEdge],
+    nodes: Nodes,
+    origins: Mapping[int, Origin],
+) -> bool:
+    """Return whether what arrived at a node is the rounding error of zero.
+
+    That is the case if gradients cancel, if a normalisation or a softmax gets the same gradient
+    for all entries, and for everything that is computed from such noise only.
+    """
+    norm = norm_of(node.gradients)
+    sent = [edge.gradient.norm or 0.0 for edge in edges if edge.gradient is not None]
+    if not norm or not sent or node.dtype.itemsize < SINGLE:
+        return False
+    if all(edge.source in origins for edge in edges):
+        return any(origins[edge.source].is_noise for edge in edges)
+    noise = NOISE * torch.finfo(node.dtype).eps
+    if len(sent) > 1:
+        return norm < noise * max(sent)
+    maker = nodes[edges[0].source]
+    arrived = norm_of(maker.gradients) or 0.0
+    is_input = edges[0] is maker.edges[0]
+    is_normalising = is_input and own_operation(maker) in {*NORMALISING, "softmax"}
+    return is_normalising and norm < noise * arrived and _is_constant(maker.gradients[0])
+
+
+def _is_constant(gradient: TensorSummary | None) -> bool:
+    """Return whether all entries are the same, by their mean and norm."""
+    if gradient is None or gradient.norm is None or not isinstance(gradient.mean, float):
+        return False
+    size = prod(size for size in gradient.shape or () if isinstance(size, int))
+    return isclose(gradient.norm, abs(gradient.mean) * size**0.5, rel_tol=1e-5)
+
+
+def _edges_into(nodes: Nodes, targets: Collection[int]) -> dict[int, list[TracedEdge]]:
+    """Return the edges along which something came to some nodes."""
+    arriving = defaultdict[int, list[TracedEdge]](list)
+    for node in nodes:
+        for edge in node.edges:
+            if edge.target is not None and edge.target in targets and edge.gradient is not None:
+                arriving[edge.target].append(edge)
+    return arriving
+
+
+def _origin(maker: TracedNode, edges: Sequence[TracedEdge], *, is_noise: bool) -> Origin:
+    """Return where the zeros come from that arrived along some edges, one from `maker`."""
+    if is_noise:
+        return Origin(maker, "cancel" if len(edges) > 1 else "constant", is_noise)
+    if not any(edge.gradient is not None and edge.gradient.norm for edge in edges):
+        return Origin(maker)
+    sums = [edge.gradient_so_far for edge in edges if edge.gradient_so_far is not None]
+    return Origin(maker, "cancel" if any(one.norm == 0.0 for one in sums) else "hook")
