@@ -677,3 +677,10 @@ def test_state_dict_loaded_into_another_model_is_a_copy() -> None:
     report = diagnose(loss, {"a": a}, recording=recording)
     assert report.codes[0] == "other-tensor"
     assert line_of(report) == "b.load_state_dict(a.state_dict())"
+
+
+def test_loss_that_is_a_leaf_with_several_elements_is_diagnosed() -> None:
+    x = leaf(3)
+    with record() as recording:
+        loss = torch.tensor((x * 2).tolist(), requires_grad=True)
+    assert diagnose(loss, {"x": x}, recording=recording).codes[0] == "no-graph"
