@@ -1,4 +1,4 @@
-"""A process that has imported PyTorch alone, and forks for each program."""
+"""A process that has imported only PyTorch and forks for each program."""
 
 import json
 import subprocess
@@ -32,9 +32,9 @@ for line in sys.stdin:
 
 @contextmanager
 def forking(folder: Path) -> Iterator[RunApart]:
-    """Start a process on a small stack that imports PyTorch alone, and forks for each program.
+    """Start a process on a small stack that imports only PyTorch and forks for each program.
 
-    To import PyTorch takes longer than most programs.
+    Importing PyTorch takes longer than most programs.
     """
     command = [*PYTHON_ON_A_SMALL_STACK, "-W", "ignore::DeprecationWarning", "-c", FORKING]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -53,6 +53,6 @@ def forking(folder: Path) -> Iterator[RunApart]:
 
 
 def run_in_a_process(program: str) -> Run:
-    """Run a program where none is to be forked."""
+    """Run a program in a new process."""
     command = [*PYTHON_ON_A_SMALL_STACK, "-c", program]
     return subprocess.run(command, capture_output=True, text=True, check=False)

@@ -1,4 +1,4 @@
-"""Where Chromium is, and how it is started."""
+"""Where Chromium is and how it is started."""
 
 import shutil
 

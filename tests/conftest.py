@@ -1,4 +1,4 @@
-"""What tests of several folders stand on."""
+"""Fixtures of several folders."""
 
 import sys
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from tests.devtools import Browser, chromium
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """Start Chromium once for all tests: three times the cost of a page in it."""
+    """Start Chromium once for all tests, as a start costs as much as three pages."""
     if sys.platform == "win32":
         pytest.skip("Chromium is led through pipes that it can be given on POSIX alone")
     with chromium(tmp_path_factory.mktemp("profile")) as browser:
@@ -21,7 +21,7 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def run_apart(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunApart]:
-    """Run a program in a process of its own, which has imported nothing but PyTorch."""
+    """Run a program in a separate process that has imported only PyTorch."""
     if get_start_method() == "spawn":
         yield run_in_a_process
     else:

@@ -1,4 +1,4 @@
-"""A page in headless Chromium with real pointers and keys, over the DevTools protocol."""
+"""Control of a page in headless Chromium through the DevTools protocol."""
 
 import json
 import os
@@ -18,7 +18,7 @@ PATIENCE = 30.0
 
 
 class Browser:
-    """Sends commands down a pipe and reads what comes back."""
+    """A connection to Chromium through two pipes."""
 
     def __init__(self, write: int, read: int) -> None:
         self.write = write
@@ -30,12 +30,12 @@ class Browser:
 
     @cached_property
     def tab(self) -> str:
-        """The one tab for all pages: another one costs as much as most tests."""
+        """The tab that all pages share, as a new one costs as much as most tests."""
         target: str = self.send("Target.createTarget", url="about:blank")["targetId"]
         return target
 
     def attach(self) -> str:
-        """Begin a session, which knows nothing of the events and the screen of the last one."""
+        """Start a session without the events and the screen size of the last one."""
         if self.session is not None:
             self.send("Target.detachFromTarget", sessionId=self.session)
         began = self.send("Target.attachToTarget", targetId=self.tab, flatten=True)
@@ -65,7 +65,7 @@ class Browser:
 
 @contextmanager
 def chromium(folder: Path) -> Iterator[Browser]:
-    """Start Chromium with pipes in place of a port."""
+    """Start Chromium with pipes instead of a port."""
     (to_it, ours), (from_it, its) = os.pipe(), os.pipe()
     command = [
         "bash",
@@ -93,7 +93,7 @@ def chromium(folder: Path) -> Iterator[Browser]:
 
 
 class Page:
-    """One page, as someone sits before it."""
+    """A page with a pointer, fingers and keys."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Page:
         self.go(uri)
 
     def go(self, uri: str) -> None:
-        """Open another address, and wait until all of it is there."""
+        """Open an address and wait until it has loaded."""
         self.send("Page.navigate", url=uri)
         arrived = f"location.href.startsWith({json.dumps(uri)})"
         self.until(f"document.readyState === 'complete' && {arrived}")
@@ -123,25 +123,25 @@ class Page:
         return self.browser.send(method, self.session, **params)
 
     def resize(self, width: int, height: int = 700) -> None:
-        """Give the window another size."""
+        """Resize the window."""
         size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.send("Emulation.setDeviceMetricsOverride", **size)
 
     def ask(self, question: str) -> Any:
-        """Give what a JavaScript expression says."""
+        """Return the value of a JavaScript expression."""
         result = self.send("Runtime.evaluate", expression=question, returnByValue=True)
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
     def until(self, condition: str) -> None:
-        """Wait for something to be so."""
+        """Wait until a JavaScript expression is true."""
         end = time.monotonic() + PATIENCE
         while not self.ask(condition):
             assert time.monotonic() < end, condition
             time.sleep(0.02)
 
     def middle(self, element: str) -> tuple[float, float]:
-        """Find the middle of an element, which is a JavaScript expression."""
+        """Return the middle of the element that a JavaScript expression finds."""
         x, y = self.ask(
             f"(box => [box.left + box.width / 2, box.top + 4])({element}.getBoundingClientRect())"
         )
@@ -168,7 +168,7 @@ class Page:
         self.send("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
 
     def pinch(self, middle: tuple[float, float], start: float, end: float) -> None:
-        """Draw two fingers, one above the other, from one distance to another."""
+        """Move two fingers, one above the other, from one distance to another."""
         self.send("Emulation.setTouchEmulationEnabled", enabled=True)
         x, y = middle
         for kind, far in (

@@ -1,4 +1,4 @@
-"""Graphs of real models, small in width and real in structure."""
+"""Graphs of small models with realistic structure."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -45,7 +45,7 @@ class Block(nn.Module):
 
 
 class Run(NamedTuple):
-    """What a model made, to be traced."""
+    """A loss and its model."""
 
     loss: torch.Tensor
     model: nn.Module
@@ -120,7 +120,7 @@ MODELS: dict[str, Callable[[], GraphTrace]] = {
 
 
 class Half(torch.autograd.Function):
-    """Passes nothing on to one of its inputs."""
+    """Returns no gradient for its second input."""
 
     @staticmethod
     def forward(_: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""Real models of what PyTorch alone offers, to compare what is said with what backward does."""
+"""Models whose reports are compared with their backward pass."""
 
 import warnings
 from collections.abc import Callable, Iterator
@@ -8,9 +8,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import parametrizations
-from torch.testing._internal.two_tensor import TwoTensor
-from torch.utils._pytree import tree_map
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from leafgrad import GraphTrace, describe_tensor, diagnose, record, trace_graph
@@ -38,9 +35,9 @@ def compared_models() -> Count:
 
 
 def disturbances(name: str, *, recorded: bool) -> Iterator[str]:
-    """Look at a model's loss in each way, and yield what that changed, or said wrongly.
+    """Run each function on a model's loss and yield each change and each wrong report.
 
-    What is recorded is not compiled.
+    A recorded model is not compiled.
     """
     module, run = made(name)
     run().backward()
@@ -77,7 +74,7 @@ def _alike(one: Tensor | None, other: Tensor | None) -> bool:
 
 
 def made(name: str) -> Case:
-    """Make a model, the same at each time."""
+    """Make a model with the same parameters each time."""
     torch.manual_seed(0)
     return MODELS[name]()
 
@@ -90,37 +87,12 @@ def transformer() -> Case:
 
 
 @model
-def attention() -> Case:
-    mixed = nn.MultiheadAttention(8, 2)
-    x = torch.randn(3, 1, 8)
-
-    def run() -> Tensor:
-        _, weights = mixed(x, x, x)
-        result: Tensor = weights.sum()
-        return result
-
-    return mixed, run
-
-
-@model
 def lstm() -> Case:
     network = nn.LSTM(3, 4, num_layers=2)
 
     def run() -> Tensor:
         outputs, _ = network(torch.randn(5, 1, 3))
         result: Tensor = outputs.sum()
-        return result
-
-    return network, run
-
-
-@model
-def gru_with_its_last_state_alone() -> Case:
-    network = nn.GRU(3, 4, num_layers=2)
-
-    def run() -> Tensor:
-        _, states = network(torch.randn(5, 1, 3))
-        result: Tensor = states[0].sum()
         return result
 
     return network, run
@@ -142,72 +114,10 @@ def generator_through_a_frozen_critic() -> Case:
 
 
 @model
-def critic_on_detached_fakes() -> Case:
-    both = nn.ModuleDict({"G": nn.Linear(2, 4), "D": nn.Linear(4, 1)})
-    return both, lambda: both["D"](both["G"](torch.randn(3, 2)).detach()).mean()
-
-
-@model
-def actor_and_critic() -> Case:
-    both = nn.ModuleDict({"actor": nn.Linear(4, 2), "critic": nn.Linear(4, 1)})
-
-    def run() -> Tensor:
-        state = torch.randn(4)
-        chosen = torch.distributions.Categorical(logits=both["actor"](state))
-        action = chosen.sample()
-        advantage: Tensor = 1.0 - both["critic"](state)
-        result: Tensor = (-chosen.log_prob(action) * advantage.detach()).sum()
-        return result
-
-    return both, run
-
-
-class Experts(nn.Module):
-    """Sends each input to the one expert that its gate likes best."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.gate = nn.Linear(4, 3)
-        self.experts = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
-
-    def forward(self, x: Tensor) -> Tensor:
-        scores = self.gate(x).softmax(-1)
-        best = int(scores.argmax())
-        result: Tensor = self.experts[best](x) * scores[best]
-        return result
-
-
-@model
-def experts() -> Case:
-    network = Experts()
-    return network, lambda: network(torch.randn(4)).sum()
-
-
-@model
 def tied_weights() -> Case:
     network = nn.ModuleDict({"embedding": nn.Embedding(5, 4), "head": nn.Linear(4, 5, bias=False)})
     network["head"].weight = network["embedding"].weight
     return network, lambda: network["head"](network["embedding"](torch.tensor([1, 2]))).sum()
-
-
-@model
-def weight_norm() -> Case:
-    network = parametrizations.weight_norm(nn.Linear(4, 4))
-    return network, lambda: network(torch.randn(2, 4)).sum()
-
-
-@model
-def spectral_norm() -> Case:
-    network = parametrizations.spectral_norm(nn.Linear(4, 4))
-    return network, lambda: network(torch.randn(2, 4)).sum()
-
-
-@model
-def hooked_modules() -> Case:
-    network = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
-    for part in network.children():
-        part.register_full_backward_hook(lambda *_: None)
-    return network, lambda: network(torch.randn(2, 4, requires_grad=True)).sum()
 
 
 def _checkpointed(*, use_reentrant: bool) -> Case:
@@ -225,41 +135,8 @@ def _checkpointed(*, use_reentrant: bool) -> Case:
 
 
 @model
-def checkpointed_blocks() -> Case:
-    return _checkpointed(use_reentrant=False)
-
-
-@model
 def reentrant_blocks() -> Case:
     return _checkpointed(use_reentrant=True)
-
-
-@model
-def functional_call() -> Case:
-    network = nn.Linear(4, 4)
-    own: Any = dict(network.named_parameters())
-    return network, lambda: torch.func.functional_call(network, own, torch.randn(2, 4)).sum()
-
-
-@model
-def embedding_bag_and_rounding() -> Case:
-    network = nn.ModuleDict({"bag": nn.EmbeddingBag(5, 4), "out": nn.Linear(4, 1)})
-    return network, lambda: network["out"](network["bag"](torch.tensor([[1, 2]])).round()).sum()
-
-
-@model
-def inner_loop_of_meta_learning() -> Case:
-    network = nn.Linear(4, 1)
-
-    def run() -> Tensor:
-        x = torch.randn(2, 4)
-        own: Any = dict(network.named_parameters())
-        gradients = torch.autograd.grad(network(x).square().sum(), own.values(), create_graph=True)
-        fast = {n: p - 0.1 * g for (n, p), g in zip(own.items(), gradients, strict=True)}
-        result: Tensor = torch.func.functional_call(network, fast, x).square().sum()
-        return result
-
-    return network, run
 
 
 @model
@@ -274,21 +151,8 @@ def straight_through() -> Case:
     return network, run
 
 
-@model
-def quantised() -> Case:
-    network = nn.Linear(4, 4)
-    return network, lambda: network(torch.randn(4)).round().square().sum()
-
-
 def layers() -> nn.Sequential:
     return nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
-
-
-@model
-def compiled() -> Case:
-    network = layers()
-    faster: Any = torch.compile(network, backend="aot_eager")
-    return network, lambda: faster(torch.randn(2, 4)).sum()
 
 
 @model
@@ -310,15 +174,8 @@ def selectively_checkpointed() -> Case:
     return network, run
 
 
-@model
-def frozen_backbone() -> Case:
-    network = nn.Sequential(layers(), nn.Linear(1, 2))
-    network[0].requires_grad_(False)
-    return network, lambda: network(torch.randn(2, 4)).sum()
-
-
 class Adapted(nn.Module):
-    """Adds what two narrow layers compute to what a frozen one does."""
+    """A frozen layer with a low-rank adapter."""
 
     def __init__(self, base: nn.Linear) -> None:
         super().__init__()
@@ -334,54 +191,6 @@ class Adapted(nn.Module):
 @model
 def adapters() -> Case:
     network = nn.Sequential(Adapted(nn.Linear(4, 4)), nn.Tanh(), Adapted(nn.Linear(4, 1)))
-    return network, lambda: network(torch.randn(2, 4)).sum()
-
-
-class EightBit(Tensor):
-    """Holds integers and a scale, and is their product to whoever computes with it."""
-
-    whole: Tensor
-    scale: Tensor
-
-    @staticmethod
-    def __new__(cls: Any, whole: Tensor, scale: Tensor) -> Any:
-        tensor: Any = Tensor._make_wrapper_subclass(cls, whole.shape, dtype=scale.dtype)
-        tensor.whole, tensor.scale = whole, scale
-        return tensor
-
-    def __tensor_flatten__(self) -> tuple[list[str], None]:
-        return ["whole", "scale"], None
-
-    @staticmethod
-    def __tensor_unflatten__(inner: Any, *_: object) -> Any:
-        return EightBit(inner["whole"], inner["scale"])
-
-    @classmethod
-    def __torch_dispatch__(cls, func: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
-        if func is torch.ops.aten.detach.default:
-            return EightBit(args[0].whole, args[0].scale)
-
-        def open_(one: Any) -> Any:
-            return one.whole * one.scale if isinstance(one, EightBit) else one
-
-        return func(*tree_map(open_, args), **tree_map(open_, kwargs or {}))
-
-
-@model
-def adapters_of_quantised_weights() -> Case:
-    network = Adapted(nn.Linear(4, 4))
-    whole = torch.randint(-8, 8, (4, 4), dtype=torch.int8)
-    packed: Any = EightBit(whole, torch.tensor(0.1))
-    network.base.weight = nn.Parameter(packed, requires_grad=False)
-    return network, lambda: network(torch.randn(2, 4, requires_grad=True)).sum()
-
-
-@model
-def weights_of_a_subclass() -> Case:
-    network = nn.Linear(4, 4, bias=False)
-    pair: Any = TwoTensor(torch.ones(4, 4), torch.ones(4, 4))
-    network.weight = nn.Parameter(pair)
-
     return network, lambda: network(torch.randn(2, 4)).sum()
 
 

@@ -205,12 +205,6 @@ def replicated_with_another_head_in_each(rank: int, _: DeviceMesh) -> Case:
 
 
 @case
-def replicated_without_synchronising(rank: int, _: DeviceMesh) -> Case:
-    model = DistributedDataParallel(layers())
-    return Case(model, lambda: model(batch(rank)).square().sum(), model.no_sync)
-
-
-@case
 def replicated_with_a_static_graph(rank: int, _: DeviceMesh) -> Case:
     model = DistributedDataParallel(layers(), static_graph=True)
     return Case(model, lambda: model(batch(rank)).square().sum())
@@ -237,13 +231,6 @@ def sharded_anew_after_forward(rank: int, mesh: DeviceMesh) -> Case:
 @case
 def sharded_anew_after_backward(rank: int, mesh: DeviceMesh) -> Case:
     return _sharded(rank, mesh, reshards=False)
-
-
-@case
-def sharded_as_a_whole(rank: int, mesh: DeviceMesh) -> Case:
-    model = layers()
-    fully_shard(model, mesh=mesh)
-    return Case(model, lambda: model(batch(rank)).square().sum())
 
 
 @case
@@ -298,20 +285,6 @@ def spread_by_hand(_: int, mesh: DeviceMesh) -> Case:
     columns = distribute_tensor(torch.ones(6, 4), mesh, [Replicate()])
     model.rows, model.columns = nn.Parameter(rows), nn.Parameter(columns)
     return Case(model, lambda: (model.rows @ model.columns).exp().sum())
-
-
-@case
-def sharded_and_accumulated_before(rank: int, mesh: DeviceMesh) -> Case:
-    made = _sharded(rank, mesh, reshards=True)
-    model: Any = made.model
-
-    def loss() -> Tensor:
-        model.set_requires_gradient_sync(False)
-        made.loss().backward()
-        model.set_requires_gradient_sync(True)
-        return made.loss()
-
-    return made._replace(loss=loss)
 
 
 @case

@@ -1,12 +1,13 @@
-"""What tests of graphs begin with."""
+"""Tensors and custom functions that tests share."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 
 def leaf(*shape: int) -> torch.Tensor:
-    """Return ones that ask for a gradient."""
+    """Return a leaf of ones that requires grad."""
     return torch.ones(*shape, requires_grad=True)
 
 
@@ -17,5 +18,29 @@ def node_of(tensor: torch.Tensor) -> Any:
 
 
 def outcome_of(function: Any, *inputs: torch.Tensor) -> Any:
-    """Return what a custom function gives, of whatever type that is."""
+    """Apply a custom function."""
     return function.apply(*inputs)
+
+
+class Doubled(torch.autograd.Function):
+    """Saves its input, and keeps a mask on ctx."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.mask = x > 0
+        ctx.save_for_backward(x)
+        return 2 * x
+
+    @staticmethod
+    def backward(_: Any, *gradients: Any) -> Any:
+        return 2 * gradients[0]
+
+
+def custom(backward: Callable[..., Any]) -> Any:
+    """Return a custom function that copies its input and has this backward."""
+    methods = {
+        "forward": staticmethod(lambda _, x: x.clone()),
+        "backward": staticmethod(lambda _, *gradients: backward(*gradients)),
+    }
+    function: Any = type("Custom", (torch.autograd.Function,), methods)
+    return function.apply

@@ -1,4 +1,4 @@
-"""What is said of gradients beside what backward then does; ``benchmarks`` runs thousands."""
+"""Reports on gradients compared with backward; `benchmarks` compares thousands."""
 
 import gc
 from collections.abc import Callable
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 @pytest.fixture(autouse=True, scope="module")
 def _the_compiler_is_not_searched() -> None:
-    """Import what some models need before the first look: each look goes through all there is."""
+    """Import the compiler first and freeze it: each report searches all live objects."""
     import_module("torch._dynamo")
     gc.freeze()
 
@@ -35,7 +35,7 @@ def total(count: int, first: int, run: Callable[[int], Count]) -> Count:
         100,
     ],
 )
-def test_what_is_said_of_random_programs_is_what_backward_does(first: int) -> None:
+def test_reports_on_random_programs_match_backward(first: int) -> None:
     found = total(50, first, random_program)
     assert found.mismatches == []
     assert found.tensors > 350
@@ -43,14 +43,14 @@ def test_what_is_said_of_random_programs_is_what_backward_does(first: int) -> No
 
 
 @pytest.mark.sweep
-def test_the_culprit_that_was_planted_is_named() -> None:
+def test_planted_cut_is_named() -> None:
     found = total(300, 0, planted_cut)
     assert found.mismatches == []
     assert found.culprits == 300
 
 
 @pytest.mark.sweep
-def test_what_is_said_of_real_models_is_what_backward_does() -> None:
+def test_reports_on_models_match_backward() -> None:
     found = compared_models()
     assert found.mismatches == []
     assert found.programs == len(MODELS)
@@ -67,7 +67,5 @@ ALONE = "selectively_checkpointed"
     "model",
     [pytest.param(name, marks=[] if name == ALONE else pytest.mark.sweep) for name in LOOKED_AT],
 )
-def test_to_look_at_a_real_model_changes_nothing_and_names_its_parameters(
-    model: str, *, recorded: bool
-) -> None:
+def test_tracing_model_changes_nothing_and_names_parameters(model: str, *, recorded: bool) -> None:
     assert [*disturbances(model, recorded=recorded)] == []

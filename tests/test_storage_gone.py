@@ -1,7 +1,6 @@
-"""Tensors whose memory was let go of, as FSDP does: nothing reads it, which would kill the process.
+"""Tensors whose storage was freed, as FSDP does: reading one would kill the process.
 
-PyTorch itself does not check that a storage holds what a tensor shows. Each door of the library is
-opened in a process of its own.
+PyTorch does not check the size of a storage. Each case runs in a separate process.
 """
 
 import json
@@ -10,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from leafgrad import GraphTrace, describe_tensor, higher_order_grad, trace_graph
+from leafgrad import higher_order_grad, trace_graph
 from tests.apart import RunApart
 from tests.processes import needs_fork
-from tests.turns import gradient_turns, value_turns
+from tests.turns import value_turns
 
 NOTHING = "not read: its storage holds nothing"
 GIVE_BACK = (
@@ -21,31 +20,10 @@ GIVE_BACK = (
 )
 DOORS: dict[str, tuple[str, str]] = {
     "a trace with values": ("print(trace_graph(y, values=True).leaves[0].values[0])", NOTHING),
-    "few numbers": (
-        (
-            "v = torch.ones(2, requires_grad=True); z = v * v; gone(v)\n"
-            "print(trace_graph(z, values=True).leaves[0].values[0])"
-        ),
-        NOTHING,
-    ),
-    "a named result": (
-        (
-            "v = torch.ones(4, 4, requires_grad=True); h = v * 2; z = h.sum(); gone(h)\n"
-            "print(trace_graph(z, names={'h': h}, values=True).nodes[1].values[0])"
-        ),
-        NOTHING,
-    ),
     "an output": (
         (
             "h = torch.ones(4, 4, requires_grad=True) * 2; gone(h)\n"
             "print(trace_graph(h, values=True).nodes[0].values[0])"
-        ),
-        NOTHING,
-    ),
-    "what a node saved": (
-        (
-            "v = torch.ones(4, 4, requires_grad=True); h = v.exp(); z = h.sum(); gone(h); del h\n"
-            "print(trace_graph(z, values=True).nodes[1].values[0])"
         ),
         NOTHING,
     ),
@@ -57,13 +35,6 @@ DOORS: dict[str, tuple[str, str]] = {
         ),
         "not read: its storage holds too little",
     ),
-    "a view into the rest": (
-        (
-            "v = torch.ones(99).requires_grad_(); h = v[90:]; v.untyped_storage().resize_(40)\n"
-            "print(trace_graph(h, values=True).nodes[0].values[0])"
-        ),
-        "not read: its storage holds too little",
-    ),
     "the steps": (
         (
             "v = torch.ones(3, requires_grad=True); z = v.sum(); gone(v)\n"
@@ -71,8 +42,6 @@ DOORS: dict[str, tuple[str, str]] = {
         ),
         f"Forward: node 1 (a leaf) is {NOTHING}.",
     ),
-    "the text": ("print(str(trace_graph(y, values=True)).splitlines()[-1][-35:])", NOTHING),
-    "the page": (f"print({NOTHING!r} in trace_graph(y, values=True).to_html())", "True"),
     "the picture": (f"print({NOTHING!r} in trace_graph(y, values=True).to_svg())", "True"),
     "a recording": (
         (
@@ -90,32 +59,13 @@ DOORS: dict[str, tuple[str, str]] = {
             f"{GIVE_BACK}, or trace with gradients=False"
         ),
     ),
-    "what a gradient starts with": (
-        (
-            "one = torch.ones(2, 2); gone(one); h = torch.ones(2, 2).requires_grad_() * 2\n"
-            "trace_graph(h, gradients=True, grad_outputs=one)"
-        ),
-        (
-            "ValueError: grad_outputs must hold data, but of one its storage holds nothing; pass "
-            "another tensor"
-        ),
-    ),
     "a description": ("print(describe_tensor(w).shape)", "(4, 4)"),
-    "a diagnosis": ("print(diagnose(y, {'w': w}).codes)", "()"),
-    "a check": ("print(preflight(y, names={'w': w}).failures)", "()"),
     "a derivative": (
         (
             "x = torch.ones(9, requires_grad=True); z = x * x.exp(); gone(x)\n"
             "higher_order_grad(z, x, 2)"
         ),
         (f"RuntimeError: inputs must hold data, {GIVE_BACK}"),
-    ),
-    "a constant of a derivative": (
-        (
-            "x = torch.ones(9, requires_grad=True); c = torch.ones(9); z = x * x * c; gone(c)\n"
-            "higher_order_grad(z, x, 2)"
-        ),
-        (f"RuntimeError: what MulBackward0 saved as 'other' must hold data, {GIVE_BACK}"),
     ),
 }
 SCRIPT = """
@@ -145,7 +95,7 @@ for code in CODES:
 
 @pytest.fixture(scope="module")
 def told(run_apart: RunApart) -> dict[str, str]:
-    """What comes of each door, or of which signal its process died."""
+    """Return the output of each case, or the signal that killed its process."""
     codes = [code for code, _ in DOORS.values()]
     run = run_apart(SCRIPT.replace("CODES", repr(codes)))
     return dict(zip(DOORS, map(json.loads, run.stdout.splitlines()), strict=True))
@@ -153,7 +103,7 @@ def told(run_apart: RunApart) -> dict[str, str]:
 
 @needs_fork
 @pytest.mark.parametrize("door", DOORS)
-def test_what_a_storage_does_not_hold_is_not_read(door: str, told: dict[str, str]) -> None:
+def test_missing_memory_is_not_read(door: str, told: dict[str, str]) -> None:
     assert told[door] == DOORS[door][1]
 
 
@@ -183,7 +133,7 @@ def test_backward_is_not_started_with_what_is_gone() -> None:
         trace_graph(y, gradients=True, grad_outputs=one)
 
 
-def test_a_derivative_raises_before_it_reads_what_is_gone() -> None:
+def test_derivative_raises_before_it_reads_missing_memory() -> None:
     x, c, z = constant()
     c.untyped_storage().resize_(0)
     with pytest.raises(RuntimeError, match=r"^what MulBackward0 saved as 'other' must hold data, "):
@@ -194,7 +144,7 @@ def test_a_derivative_raises_before_it_reads_what_is_gone() -> None:
         higher_order_grad(z, x, 2)
 
 
-def test_a_storage_that_is_given_back_is_read_again() -> None:
+def test_restored_storage_is_read_again() -> None:
     w, y = emptied()
     w.untyped_storage().resize_(64)
     with torch.no_grad():
@@ -204,7 +154,7 @@ def test_a_storage_that_is_given_back_is_read_again() -> None:
     assert (value.mean, value.unread) == (2.0, None)
 
 
-def test_what_was_not_read_is_no_alarm_and_not_called_finite() -> None:
+def test_unread_value_is_neither_finite_nor_reported() -> None:
     _, y = emptied()
     trace = trace_graph(y, values=True)
     assert value_turns(trace) == []
@@ -213,12 +163,6 @@ def test_what_was_not_read_is_no_alarm_and_not_called_finite() -> None:
     assert value is not None
     assert not value.is_finite
     assert value.not_finite is None
-
-
-def test_what_was_not_read_is_read_back_from_json() -> None:
-    _, y = emptied()
-    trace = trace_graph(y, values=True)
-    assert GraphTrace.from_json(trace.to_json()) == trace
 
 
 def jagged() -> torch.Tensor:
@@ -234,18 +178,6 @@ OTHERS: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.filterwarnings("ignore:Sparse")
 @pytest.mark.parametrize(("made", "why"), OTHERS.values(), ids=OTHERS)
-def test_what_has_its_numbers_elsewhere_says_so(made: Any, why: str) -> None:
+def test_unread_value_has_its_reason(made: Any, why: str) -> None:
     (value,) = trace_graph(made() * 2, values=True).leaves[0].values
     assert str(value) == f"not read: {why}"
-
-
-def test_a_sparse_gradient_is_not_called_none() -> None:
-    table = torch.nn.Embedding(9, 2, sparse=True)
-    trace = trace_graph(table(torch.tensor([1])).sum(), gradients=True)
-    assert str(trace.leaves[0].gradients[0]) == "not read: it is sparse_coo"
-    assert gradient_turns(trace) == []
-
-
-def test_describing_it_says_what_it_says_of_any_other() -> None:
-    w, _ = emptied()
-    assert describe_tensor(w).why == describe_tensor(torch.ones(4, 4, requires_grad=True)).why

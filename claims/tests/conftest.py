@@ -6,9 +6,10 @@ import json
 import os
 import re
 import signal
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 from warnings import catch_warnings
 
@@ -17,6 +18,7 @@ from sphinx.application import Sphinx
 from sphinx.locale import translators
 from sphinx.util.docutils import docutils_namespace
 
+from sphinx_claims.__main__ import main
 from sphinx_claims._config import Config
 from sphinx_claims._executing import spawned as processes
 from sphinx_claims._executing.workers import Workers
@@ -27,6 +29,7 @@ from sphinx_claims._versions import Release
 from tests.sphinx_builds import build as build_with_kept_templates
 
 Judge = Callable[..., PageVerdict]
+Claims = Callable[..., "Run"]
 WorkersFor = Callable[[str], Workers]
 COLOUR = r"\x1b\[[0-9;]*m"
 ENVIRONMENT = {**os.environ}
@@ -115,6 +118,36 @@ def judge(workers_for: WorkersFor, release: Release | None, tmp_path: Path) -> J
         return judge_page(parse_page(text, "page.md"), config, workers_for(text), release)
 
     return judged
+
+
+class Run(NamedTuple):
+    """How a command ended, and the lines that it printed; those of stderr last."""
+
+    status: int
+    lines: list[str]
+    text: str
+
+
+@pytest.fixture
+def claims(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any, workers: Workers
+) -> Claims:
+    """Write files and the table into an empty folder, and run `claims` there."""
+    share(workers, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+
+    def run(*arguments: str, toml: str | None = None, **files: str) -> Run:
+        if toml is not None:
+            Path("pyproject.toml").write_text(f"[tool.claims]\n{toml}")
+        for name, text in files.items():
+            Path(name if "." in name else f"{name}.md").write_text(text, encoding="utf-8")
+        status = main([*arguments])
+        text = "".join(capsys.readouterr())
+        return Run(status, text.splitlines(), text)
+
+    return run
 
 
 class Building:

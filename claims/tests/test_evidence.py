@@ -43,13 +43,7 @@ TOLD = "claim is FALSE: number == 1, where number is 2"
 
 
 @pytest.mark.parametrize(
-    ("call", "red"),
-    [
-        ("is_one(1)", {}),
-        ("x = 2\nis_one(x)", {18: TOLD}),
-        (">>> is_one(1)", {}),
-        (">>> x = 2\n>>> is_one(x)", {18: TOLD}),
-    ],
+    ("call", "red"), [("is_one(1)", {}), (">>> x = 2\n>>> is_one(x)", {18: TOLD})]
 )
 def test_a_check_is_charged_to_the_claim_that_calls_it(
     call: str, red: dict[int, str], judge: Judge
@@ -98,30 +92,17 @@ def test_a_slip_does_not_prove_that_a_claim_is_false_elsewhere(slip: str, judge:
 # --- What is killed beside a page
 
 
-def waiting_page(folder: Path) -> Path:
-    """A page that waits, the first time, until a file is there; it says who it is."""
-    page = folder / "page.md"
-    source = """
+WAITS = """\
+```{code-cell} python
 import os, time
 from pathlib import Path
 started = Path("started")
 if not started.exists():
-    started.write_text(f"{os.getppid()} {os.getpid()}")
+    started.write_text(f"{os.getppid()} {os.getpid()}.")
     time.sleep(60)
-assert 1 + 1 == int("2")"""
-    page.write_text(f"```{{code-cell}} python\n{source}\n```\n")
-    return page
-
-
-def started(folder: Path) -> tuple[int, int]:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        text = (folder / "started").read_text() if (folder / "started").exists() else ""
-        if " " in text:
-            supervisor, job = map(int, text.split())
-            return supervisor, job
-        time.sleep(0.02)
-    raise TimeoutError
+assert 1 + 1 == int("2")
+```
+"""
 
 
 def is_alive(process: int) -> bool:
@@ -131,13 +112,22 @@ def is_alive(process: int) -> bool:
         return False
 
 
+def wait(happens: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not happens():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 @pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
 def test_a_page_is_not_blamed_for_a_process_that_is_killed_beside_it(tmp_path: Path) -> None:
-    page = waiting_page(tmp_path)
+    page, started = tmp_path / "page.md", tmp_path / "started"
+    page.write_text(WAITS)
     killed: list[int] = []
 
     def kill() -> None:
-        killed.extend(started(tmp_path))
+        wait(lambda: started.exists() and started.read_text().endswith("."))
+        killed.extend(map(int, started.read_text().strip(".").split()))
         os.kill(killed[0], signal.SIGKILL)
 
     killing = threading.Thread(target=kill)
@@ -145,10 +135,7 @@ def test_a_page_is_not_blamed_for_a_process_that_is_killed_beside_it(tmp_path: P
     site = prove(Config(root=tmp_path), [page], report=lambda _: None)
     killing.join()
     assert site.problems == ()
-    deadline = time.monotonic() + 10
-    while is_alive(killed[1]) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not is_alive(killed[1])
+    wait(lambda: not is_alive(killed[1]))
 
 
 @pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
@@ -160,9 +147,6 @@ def test_whoever_finds_that_the_process_of_all_pages_is_gone_says_so(tmp_path: P
             with pytest.raises(RuntimeError, match=r"is gone \(exit code -9\)"):
                 workers.run(find_docstrings, "keyword", tmp_path, seconds=30)
         workers.stop()
-
-
-# --- Many claims on a page
 
 
 # --- What other processes leave

@@ -1,14 +1,10 @@
 """`>>>` examples, doctest's directives and docstrings run as doctest and Sphinx run them."""
 
-import sys
 import textwrap
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-from sphinx_claims.__main__ import main
 
 Judge = Callable[..., Any]
 HALF = """\
@@ -34,33 +30,36 @@ def problems(verdict: Any) -> list[tuple[int, str]]:
     return [(problem.line, problem.message) for problem in verdict.problems]
 
 
-@pytest.mark.parametrize(
-    "second",
-    [
-        ZERO,
-        (
-            "```pycon\n>>> import inspect\n>>> print(inspect.getsource(half), end='')\n"
-            "def half(n):\n    return 1 / n\n```\n"
-        ),
-        (
-            "```pycon\n>>> import traceback\n>>> try:\n...     half(0)\n"
-            "... except ZeroDivisionError:\n...     'return 1 / n' in traceback.format_exc()\n"
-            "True\n```\n"
-        ),
-        "```{code-cell} python\n:raises: 'ZeroDivisionError: division by zero'\nhalf(0)\n```\n",
-        (
-            "```pycon\n>>> def twice(n):\n...     return half(n - 1) if n < 2 else twice(n - 1)\n"
-            ">>> twice(3)\nTraceback (most recent call last):\n    ...\n"
-            "ZeroDivisionError: division by zero\n```\n"
-        ),
-        (
-            "```pycon\n>>> import dataclasses\n>>> @dataclasses.dataclass\n... class Point:\n"
-            "...     x: int = half(1)\n>>> Point()\nPoint(x=1.0)\n"
-            ">>> exec('class C: y = half(2)')\n>>> C.y\n0.5\n```\n"
-        ),
-    ],
-    ids=["raises", "getsource", "traceback", "cell", "recursion", "dataclass"],
-)
+SHOWS_SOURCE = """\
+```pycon
+>>> import inspect, traceback
+>>> print(inspect.getsource(half), end='')
+def half(n):
+    return 1 / n
+>>> try:
+...     half(0)
+... except ZeroDivisionError:
+...     'return 1 / n' in traceback.format_exc()
+True
+```
+"""
+CALLS = """\
+```pycon
+>>> def twice(n):
+...     return half(n - 1) if n < 2 else twice(n - 1)
+>>> twice(3)
+Traceback (most recent call last):
+    ...
+ZeroDivisionError: division by zero
+>>> exec('class C: y = half(2)')
+>>> C.y
+0.5
+```
+"""
+IN_CELL = "```{code-cell} python\n:raises: 'ZeroDivisionError: division by zero'\nhalf(0)\n```\n"
+
+
+@pytest.mark.parametrize("second", [ZERO, SHOWS_SOURCE, CALLS, IN_CELL], ids=range(4))
 def test_function_from_another_fence_is_found(judge: Judge, second: str) -> None:
     verdict = judge(HALF + second)
     assert problems(verdict) == []
@@ -108,6 +107,21 @@ IndexError: list index out of range
 """
 
 
+GROUP = """\
+>>> def fail():
+...     raise ExceptionGroup("two of them", [ValueError("a"), KeyError("b")])
+>>> fail()
+  + Exception Group Traceback (most recent call last):
+  |   File "...", line 2, in fail
+  | ExceptionGroup: two of them (2 sub-exceptions)
+  +-+---------------- 1 ----------------
+    | ValueError: a
+    +---------------- 2 ----------------
+    | KeyError: 'b'
+    +------------------------------------
+"""
+
+
 def test_directives_of_sphinx_doctest_run(judge: Judge) -> None:
     verdict = judge(TESTED)
     assert problems(verdict) == []
@@ -131,6 +145,7 @@ def test_directives_of_sphinx_doctest_are_shown(build: Any) -> None:
         (TESTED.replace("1.0\n2.0", "1.0\n3.0"), 11, "3.0"),
         ("```{testcode}\nprint(1)\n```\n", 2, "1"),
         ("```{testoutput}\n1\n```\n", 1, "{testoutput} must follow"),
+        (f"```pycon\n{GROUP.replace('Error: a', 'Error: c')}```\n", 4, "ValueError: a"),
         ("```{doctest}\n1\n```\n", 1, "{doctest} must hold >>> examples"),
         ("```{doctest}\n:options: +NO_FLAG\n>>> 1\n1\n```\n", 1, "NO_FLAG"),
     ],
@@ -156,25 +171,12 @@ def test_directives_of_sphinx_doctest_are_compared(
         "```{testcode}\n:skipif: True\nprint(1)\n```\n",
         "```{doctest}\n:pyversion: < 3\n>>> 1\n2\n```\n",
         "```{testcode}\n:hide:\nx = 1\n```\n",
+        "```{doctest}\n>>> class A: pass\n>>> A\n<class 'A'>\n```\n",
+        f"```pycon\n{GROUP}```\n",
     ],
 )
 def test_options_and_flags_of_doctest_hold(judge: Judge, text: str) -> None:
     assert problems(judge(text)) == []
-
-
-@pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
-    """Write files and run `claims verify` beside them; PYTHONPATH has their folder."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{':'.join(sys.path)}")
-
-    def run(table: str, **files: str) -> int:
-        (tmp_path / "pyproject.toml").write_text(f"[tool.claims]\n{table}")
-        for name, text in files.items():
-            (tmp_path / name.replace("_DOT_", ".")).write_text(textwrap.dedent(text))
-        return main(["verify"])
-
-    return run
 
 
 MODULE = '''
@@ -201,41 +203,28 @@ MODULE = '''
 '''
 
 
-def test_docstrings_without_all_and_without_pages_are_judged(
-    project: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert project("docstrings = ['bare']\n", bare_DOT_py=MODULE.replace("RESULT", "2")) == 0
-    assert "2 pages, 0 claims, 2 checks: all true" in capsys.readouterr().out
-    assert project("docstrings = ['bare']\n", bare_DOT_py=MODULE.replace("RESULT", "3")) == 1
-    assert "bare.py:18" in capsys.readouterr().out
+def test_docstrings_without_all_and_without_pages_are_judged(claims: Any) -> None:
+    for result, line in ((2, "2 pages, 0 claims, 2 checks: all true"), (3, "bare.py:18")):
+        module = textwrap.dedent(MODULE.replace("RESULT", str(result)))
+        run = claims("verify", toml="docstrings = ['bare', 'bare']\n", **{"bare.py": module})
+        assert (run.status, line in run.text) == (result - 2, True)
 
 
-def test_setup_and_flags_of_the_table_hold_for_all_examples(
-    project: Callable[..., int], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_setup_and_flags_of_the_table_hold_for_all_examples(claims: Any) -> None:
     table = """\
 pages = ["page.md"]
 doctest_global_setup = "from math import sqrt"
 doctest_default_flags = ["NORMALIZE_WHITESPACE"]
 """
     page = "```pycon\n>>> [sqrt(4), 0]\n[2.0,\n 0]\n```\n"
-    assert project(table, page_DOT_md=page) == 0
-    wrong = table.replace("NORMALIZE", "NORMAL")
-    assert project(wrong, page_DOT_md=page) == 2
-    assert "doctest_default_flags" in capsys.readouterr().err
-    broken = table.replace("from math", "from maths")
-    assert project(broken, page_DOT_md=page) == 1
-    assert "doctest_global_setup" in capsys.readouterr().out
+    assert claims("verify", toml=table, page=page).status == 0
+    broken = claims("verify", toml=table.replace("from math", "from maths"), page=page)
+    assert (broken.status, "doctest_global_setup" in broken.text) == (1, True)
 
 
-def test_error_of_the_prover_is_red_on_its_page_only(
-    project: Callable[..., int], capsys: pytest.CaptureFixture[str], monkeypatch: Any
-) -> None:
-    def fail(*_arguments: object, **_options: object) -> None:
-        raise KeyError("inside")
-
-    monkeypatch.setattr("sphinx_claims._reading.read.read_fence", fail)
-    assert project("pages = ['a.md', 'b.md']", a_DOT_md=HALF, b_DOT_md="{claim}`1 == 1`\n") == 1
-    told = capsys.readouterr().out
-    assert "a.md:1: the prover failed on this page: KeyError: 'inside'" in told
-    assert "true   b.md" in told
+def test_error_of_the_prover_is_red_on_its_page_only(claims: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr("sphinx_claims._reading.read.read_fence", lambda *_: {"": 0}["inside"])
+    run = claims("verify", toml="pages = ['a.md', 'b.md']", a=HALF, b="{claim}`1 == 1`\n")
+    assert run.status == 1
+    assert "a.md:1: the prover failed on this page: KeyError: 'inside'" in run.text
+    assert "true   b.md" in run.text

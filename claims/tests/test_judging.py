@@ -12,30 +12,24 @@ import pytest
 
 from tests.processes import needs_proc
 
-"""The fixture `build`: a small site that builds itself."""
-
-CELL = "```{{code-cell}} python\n{}\n```\n"
-HANGS = CELL.format("""\
+HANGS = """\
+```{code-cell} python
 import pathlib, time
 pathlib.Path("stat").write_text(pathlib.Path("/proc/self/stat").read_text())
-time.sleep(600)""")
-LONG = "timeout = 600\n"
+time.sleep(600)
+```
+"""
 CONF = "extensions = ['sphinx_claims']\n"
-
-
-def test_a_site_that_cannot_be_judged_is_an_error_of_its_configuration(tmp_path: Path) -> None:
-    command = _command_for_a_site(tmp_path, "preload = ['no_such_module']\n")
-    done = subprocess.run(
-        command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, timeout=30, check=False
-    )
-    assert done.returncode == 2
-    assert "the process that executes pages is gone" in done.stderr
 
 
 @needs_proc
 @pytest.mark.usefixtures("interruptible")
 def test_control_c_ends_a_build_at_once(tmp_path: Path) -> None:
-    command = _command_for_a_site(tmp_path, LONG)
+    toml = "[tool.claims]\ntimeout = 600\n"
+    texts = {"conf.py": CONF, "pyproject.toml": toml, "index.md": f"# First\n\n{HANGS}"}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    command = [sys.executable, "-m", "sphinx", "-q", ".", "_build"]
     with subprocess.Popen(
         command, cwd=tmp_path, stderr=subprocess.PIPE, text=True, process_group=0
     ) as building:
@@ -44,15 +38,6 @@ def test_control_c_ends_a_build_at_once(tmp_path: Path) -> None:
         _, error = building.communicate(timeout=30)
     assert (building.returncode, error.strip()) == (2, "Interrupted!")
     _wait(lambda: _is_gone(tmp_path / "stat"))
-
-
-def _command_for_a_site(folder: Path, settings: str) -> list[str]:
-    """Write a site with a page that hangs; give the command that builds it there."""
-    toml = f"[tool.claims]\n{settings}"
-    texts = {"conf.py": CONF, "pyproject.toml": toml, "index.md": f"# First\n\n{HANGS}"}
-    for name, text in texts.items():
-        (folder / name).write_text(text)
-    return [sys.executable, "-m", "sphinx", "-q", ".", "_build"]
 
 
 def _is_gone(started: Path) -> bool:

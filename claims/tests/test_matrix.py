@@ -2,31 +2,32 @@
 
 import json
 import re
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
-from sphinx_claims.__main__ import main
 from sphinx_claims._judging.digest import digest
 from sphinx_claims._reading.read import parse_page
-
-pytestmark = pytest.mark.usefixtures("shared_processes")
 
 CLAIM = ":::{{claim}} {id}\n{sentence}\n:::\n\n{{claim}}`1 + 1 == {number}`\n\n"
 TWO = CLAIM.format(id="sums/two", sentence="A sum.", number=2)
 THREE = CLAIM.format(id="sums/three", sentence="Another sum.", number="2 + 0")
 PAGE = "# Page\n\n" + TWO + THREE
+Claims: TypeAlias = Any
+Verified: TypeAlias = Any
+"""Fixtures: `claims` runs the command, and `verified` also reads the ledger."""
 TOML = "[tool.claims]\npages = ['page.md']\npackage = 'torch'\nversions = 'runs'\n"
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "pyproject.toml").write_text(TOML)
-    (tmp_path / "page.md").write_text(PAGE)
-    (tmp_path / "runs").mkdir()
+    Path("runs").mkdir()
+    Path("pyproject.toml").write_text(TOML)
+    Path("page.md").write_text(PAGE)
     return tmp_path
 
 
@@ -46,20 +47,30 @@ def keep(version: str, claims: Any = None, **facts: Any) -> None:
     Path("runs", f"{version}.json").write_text(json.dumps({**run, **facts}, indent=1))
 
 
-def verified(*arguments: str) -> tuple[int, dict[str, Any]]:
-    status = main(["verify", "--json", "claims.json", *arguments])
-    return status, json.loads(Path("claims.json").read_text())
+@pytest.fixture
+def verified(claims: Claims) -> Callable[..., tuple[int, dict[str, Any], list[str]]]:
+    """Return the status, the ledger and the lines about runs."""
+
+    def run(*arguments: str) -> tuple[int, dict[str, Any], list[str]]:
+        status, lines, _ = claims("verify", "--json", "claims.json", *arguments)
+        ledger = json.loads(Path("claims.json").read_text())
+        return status, ledger, [line for line in lines if line.startswith("runs/")]
+
+    return run
 
 
 # --- The ledger
 
 
-def test_the_ledger_tells_what_each_claim_was_on_each_version_the_oldest_first() -> None:
+def test_the_ledger_tells_what_each_claim_was_on_each_version_the_oldest_first(
+    verified: Verified,
+) -> None:
+    assert verified()[1]["versions"] == []
     two, three = digest_of(TWO), digest_of(THREE)
     keep("2.10.0", {"sums/two": f"skipped {two}", "sums/three": f"true {three}"}, problems=2)
     keep("2.9.1", {"sums/two": f"false {two}"})
     keep("2.15.0", {"sums/two": "true 0123", "sums/three": f"true {three}"})
-    status, ledger = verified()
+    status, ledger, _ = verified()
     assert status == 0
     assert {claim["id"]: list(claim["versions"].items()) for claim in ledger["claims"]} == {
         "sums/two": [("2.9.1", "false"), ("2.10.0", "skipped"), ("2.15.0", "changed")],
@@ -74,81 +85,56 @@ def test_the_ledger_tells_what_each_claim_was_on_each_version_the_oldest_first()
     )
 
 
-def test_the_ledger_has_the_version_of_the_package_that_is_configured(folder: Path) -> None:
-    assert verified()[1]["torch"] == version("torch").partition("+")[0]
-    (folder / "pyproject.toml").write_text(TOML.replace("torch", "packaging"))
-    _, ledger = verified()
-    assert (ledger["package"], ledger["packaging"]) == ("packaging", version("packaging"))
-    (folder / "pyproject.toml").write_text("[tool.claims]\npages = ['page.md']\n")
-    _, ledger = verified()
-    assert ledger["package"] is None
-    assert ledger.keys().isdisjoint({"torch", "packaging"})
+@pytest.mark.parametrize("package", ["torch", "packaging", None])
+def test_the_ledger_has_the_version_of_the_package(
+    package: str | None, folder: Path, verified: Verified
+) -> None:
+    named = f"package = '{package}'\n" if package else ""
+    (folder / "pyproject.toml").write_text(f"[tool.claims]\npages = ['page.md']\n{named}")
+    ledger = verified()[1]
+    assert ledger["package"] == package
+    if package:
+        assert ledger[package] == version(package).partition("+")[0]
+    assert len({"torch", "packaging"} & {*ledger}) == bool(package)
 
 
-def test_a_ledger_without_other_versions_says_so() -> None:
-    assert verified()[1]["versions"] == []
+CELL = "```{code-cell} python\n\n1 / 0\n```\n"
+CHANGED = [
+    TWO.replace("A sum", "One sum"),
+    TWO.replace("== 2", "== 3 - 1"),
+    TWO.replace("\nA sum", "\n:since: 2.12\n\nA sum"),
+    TWO.replace("{claim}`", "{value}`"),
+    TWO + CELL,
+    TWO + CELL.replace("\n\n", '\n:raises: "ZeroDivisionError: division"\n\n'),
+    TWO + CELL.replace("\n\n", '\n:warns: "Warning: odd"\n\n'),
+]
+SAME = [
+    "# Title\n\n" + TWO,
+    TWO + THREE,
+    TWO + "## Next\n\n" + CELL,
+    TWO.replace("\nA sum", "\n:sources: note L1\n\nA sum"),
+    TWO.replace(":::\n\n", ":::\n\nMore prose: "),
+]
 
 
-@pytest.mark.parametrize(
-    "changed",
-    [
-        TWO.replace("A sum", "One sum"),
-        TWO.replace("== 2", "== 3 - 1"),
-        TWO.replace("\nA sum", "\n:since: 2.12\n\nA sum"),
-        TWO + "```{code-cell} python\n2\n```\n",
-        TWO.replace("{claim}`", "{value}`"),
-    ],
-    ids=["sentence", "evidence", "range", "one more step", "another kind of step"],
-)
-def test_a_claim_that_changed_has_another_digest(changed: str) -> None:
-    assert digest_of(changed) != digest_of(TWO)
-
-
-@pytest.mark.parametrize(
-    "same",
-    [
-        "# Title\n\n" + TWO,
-        TWO + THREE,
-        TWO + "## Next\n\n```{code-cell} python\n2\n```\n",
-        TWO.replace("\nA sum", "\n:sources: note L1\n\nA sum"),
-        TWO.replace(":::\n\n", ":::\n\nMore prose: "),
-    ],
-    ids=["moved", "a claim below", "a section below", "sources", "prose"],
-)
-def test_a_claim_that_did_not_change_has_the_same_digest(same: str) -> None:
-    assert digest_of(same) == digest_of(TWO)
-
-
-def test_how_a_cell_is_declared_is_part_of_the_digest() -> None:
-    options = ["", ':raises: "ZeroDivisionError: division"\n', ':warns: "Warning: odd"\n']
-    cells = [f"```{{code-cell}} python\n{option}\n1 / 0\n```\n" for option in options]
-    assert len({digest_of(TWO + cell) for cell in cells}) == 3
+def test_the_digest_changes_with_a_claim_and_with_nothing_else() -> None:
+    assert {digest_of(text) for text in SAME} == {digest_of(TWO)}
+    assert len({digest_of(text) for text in (TWO, *CHANGED)}) == len(CHANGED) + 1
 
 
 # --- What cannot stay
 
 
-def told(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    return [line for line in capsys.readouterr().out.splitlines() if line.startswith("runs/")]
-
-
-def test_a_claim_that_vanished_is_red_once_where_a_run_names_it(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_claim_that_vanished_is_red_once_where_a_run_names_it(verified: Verified) -> None:
     keep("2.10.0", {"sums/two": "true 0123", "sums/gone": "true 4567"})
     keep("2.15.0", {"sums/gone": "true 4567"})
-    assert verified()[0] == 1
-    (line,) = told(capsys)
+    status, _, (line,) = verified()
+    assert status == 1
     assert line == (
         "runs/2.10.0.json:12: claim sums/gone was judged on torch 2.10.0, 2.15.0 and has vanished: "
         "judge the claims there again, or give it its id back"
     )
-    assert "sums/gone" in Path("runs/2.10.0.json").read_text().splitlines()[11]
-
-
-def test_who_judges_some_pages_is_not_told_of_claims_on_others() -> None:
-    keep("2.10.0", {"sums/gone": "true 4567"})
-    assert verified("page.md")[0] == 0
+    assert verified("page.md")[0] == 0  # who judges some pages hears nothing of others
 
 
 @pytest.mark.parametrize(
@@ -156,27 +142,22 @@ def test_who_judges_some_pages_is_not_told_of_claims_on_others() -> None:
     [
         ("latest", {}, "InvalidVersion: Invalid version: 'latest'"),
         ("2.10.0", {"tests": {"passed": 5}}, "KeyError: 'failed'"),
-        ("2.10.0", {"tests": None}, "TypeError: "),
         ("2.10.0", {"problems": "none"}, "ValueError: "),
         ("2.10.0", {"claims": {"sums/two": "true"}}, "ValueError: not enough values to unpack"),
         ("2.10.0", {"claims": ["sums/two"]}, "AttributeError: "),
+        ("2.10.0", None, "UnicodeDecodeError: "),
     ],
-    ids=["name", "count", "table", "number", "digest", "list"],
+    ids=["name", "count", "number", "digest", "list", "bytes"],
 )
 def test_a_data_file_that_is_none_is_red(
-    version: str, facts: dict[str, Any], what: str, capsys: pytest.CaptureFixture[str]
+    version: str, facts: dict[str, Any] | None, what: str, verified: Verified
 ) -> None:
-    keep(version, **facts)
-    assert verified()[0] == 1
-    (line,) = told(capsys)
+    keep(version, **facts or {})
+    if facts is None:
+        Path(f"runs/{version}.json").write_bytes(b"\xff")
+    status, _, (line,) = verified()
     message = f"runs/{version}.json:1: this must be what a run on another torch has found: {what}"
-    assert line.startswith(message)
-
-
-def test_a_data_file_that_is_no_json_is_red(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("runs", "2.10.0.json").write_bytes(b"\xff")
-    assert verified()[0] == 1
-    assert "UnicodeDecodeError" in told(capsys)[0]
+    assert (status, line[: len(message)]) == (1, message)
 
 
 # --- The page

@@ -29,6 +29,12 @@ PAGE = SETUP + ":::{{claim}} a/b\n{0}\n:::\n\n```{{code-cell}} python\n{1}\n```\
         ("It is about 1.41.", "root = math.sqrt(2)\nassert root\nprint(root)"),
         ("A third is 33%.", "share = 0.33\nassert share < 1 / 3"),
         ("In Python 3.11 as in Table 7, `math.pi` is more than 3.", "assert math.pi > 3"),
+        ("Words (Knuth, 1968) and words (1984), see Knuth et al. 1973, sort.", "assert words[1:]"),
+        ("It takes 4 MB, 4000 kB or 3.8 MiB.", "size = 4e6\nassert size > 1"),
+        ("All are 1.", "import numpy as np\nassert (np.ones(3) > 0.5).all()"),
+        ("It takes 3 ms, or 3000 µs.", "time = 0.003\nassert time > 0"),
+        ("The rest is 5.55e-17.", "rest = 0.1 + 0.2 - 0.3\nassert rest\nprint(rest)"),
+        ("Without `strip` and instead of `rstrip`, it is a.", "assert words[1] == 'a'"),
         ("The flag is `reverse=True`.", "for reverse in (True, False):\n    assert words"),
     ],
 )
@@ -50,6 +56,11 @@ def test_mentioned_code_and_numbers_occur(judge: Judge, sentence: str, evidence:
         ),
         ("The root of 2 is about 1.42.", "print(math.sqrt(2))", "1.42"),
         ("There are 3 words.", "assert len(words) == 2", "3"),
+        ("All are 1.", "import numpy as np\nassert (np.zeros(3) < 0.5).all()", "1"),
+        ("There are 2 words. In 3 lines.", "assert len(words) == 2", "3"),
+        ("It takes 5 MB.", "size = 4e6\nassert size > 5e3", "5 MB"),
+        ("There are (99) words.", "assert len(words) == 2", "99"),
+        ("The rest is 5.56e-17.", "print(0.1 + 0.2 - 0.3)\nassert words", "5.56e-17"),
     ],
 )
 def test_mentioned_code_and_numbers_that_are_missing_are_red(

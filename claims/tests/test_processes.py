@@ -4,20 +4,24 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from sphinx_claims._config import Config
 from sphinx_claims._executing.docstrings import find_docstrings
-from sphinx_claims._executing.spawned import usual_kind
+from sphinx_claims._executing.spawned import usual_kind, workers
 from sphinx_claims._executing.workers import Workers
+from sphinx_claims._judging.prover import judge_page
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._page import Problem
+from sphinx_claims._reading.read import parse_page
 
-pytestmark = [
-    pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes"),
-]
+forked = pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
+Judge = Callable[..., PageVerdict]
+JudgeBy = Callable[[str], Judge]
 
 PAGE = """\
 ```{{code-cell}} python
@@ -33,67 +37,60 @@ assert x == 1
 assert x == 2
 ```
 """
-
-GARBAGE = """\
-import os
-for line in range(3, 20):
-    try: os.write(line, b"....")
-    except OSError: pass
-os._exit(0)
-"""
-
-DEATHS = {
-    "segfault": ("import ctypes; ctypes.string_at(0)", "its process died of SIGSEGV"),
-    "exit": ("import os; os._exit(3)", "its process ended with exit code 3"),
-    "exit-without-error": ("import os; os._exit(0)", "its process ended with exit code 0"),
-    "kill": ("import os; os.kill(os.getpid(), 9)", "its process died of SIGKILL"),
-    "terminate": ("import os; os.kill(os.getpid(), 15)", "its process died of SIGTERM"),
-    "abort": ("import os; os.abort()", "its process died of SIGABRT"),
-    "alarm": ("import signal as s; s.alarm(1); s.pause()", "its process died of SIGALRM"),
-    "unnamed-signal": ("import os; os.kill(os.getpid(), 40)", "its process died of signal 40"),
-    "stack": (
-        "import sys; sys.setrecursionlimit(10**9); x = []\nfor _ in range(10**6): x = [x]\nrepr(x)",
-        "its process died of SIGSEGV",
+GARBAGE = "import os\nfor n in range(3, 20):\n  try: os.write(n, b'..')\n  except OSError: pass\n"
+GARBAGE += "os._exit(0)"
+ENDS = {
+    "import ctypes; ctypes.string_at(0)": "its process died of SIGSEGV",
+    "import os; os._exit(3)": "its process ended with exit code 3",
+    "import os; os._exit(0)": "its process ended with exit code 0",
+    "import os; os.kill(os.getpid(), 9)": "its process died of SIGKILL",
+    "import os; os.kill(os.getpid(), 40)": "its process died of signal 40",
+    "import sys; sys.setrecursionlimit(10**9); x = []\nfor _ in range(10**6): x = [x]\nrepr(x)": (
+        "its process died of SIGSEGV"
     ),
-    "supervisor": (
-        "import os, time; time.sleep(0.5); os.kill(os.getppid(), 9); time.sleep(1)",
-        "it killed the process that started it",
+    "import os, time; time.sleep(0.5); os.kill(os.getppid(), 9); time.sleep(1)": (
+        "it killed the process that started it"
     ),
-    "garbage-on-the-line": (GARBAGE, "its process ended with exit code 0"),
+    GARBAGE: "its process ended with exit code 0",
 }
-
-
-@pytest.mark.parametrize(("line", "end"), DEATHS.values(), ids=DEATHS)
-def test_a_page_whose_process_dies_is_red_at_the_cell_that_killed_it(
-    line: str, end: str, judge: Callable[..., PageVerdict]
-) -> None:
-    verdict = judge(PAGE.format(line))
-    rest = "what follows it was not executed (1)"
-    assert verdict.problems == (Problem(7, f"the page stopped here: {end}; {rest}"),)
-    assert [check.passed for check in verdict.checks] == [True]
-
-
 LOOPS = {
-    "python": "while True: pass",
-    "sleep": "import time; time.sleep(1000)",
-    "child": "import subprocess; subprocess.run(['sleep', '1000'])",
-    "deaf": "import signal, time; signal.signal(signal.SIGTERM, lambda *_: 0); time.sleep(1000)",
-    "stopped": "import os; os.kill(os.getpid(), 19)",
-    "cut-off": "import os, time; os.closerange(3, 100); time.sleep(1000)",
-    "endless-repr": (
-        "import time\nclass Endless:\n  def __repr__(self): time.sleep(1000)\nEndless()"
-    ),
-    "endless-print": "while True: print('again')",
+    "while True: pass": "python",
+    "import subprocess; subprocess.run(['sleep', '1000'])": "child",
+    "import signal, time; signal.signal(signal.SIGTERM, lambda *_: 0); time.sleep(1000)": "deaf",
+    "import os; os.kill(os.getpid(), 19)": "stopped",
+    "import os, time; os.closerange(3, 100); time.sleep(1000)": "cut off",
+    "import time\nclass Slow:\n  def __repr__(self): time.sleep(1000)\nSlow()": "repr",
+    "while True: print('again')": "print",
 }
+ENDS |= dict.fromkeys(LOOPS, "it ran longer than 1 s")
+SPAWNED = ["import os; os._exit(3)", GARBAGE, "while True: pass", [*LOOPS][1], [*LOOPS][4]]
+SPAWNED += ["import os; os.kill(os.getpid(), 9)"] * (sys.platform != "win32")
 
 
-@pytest.mark.parametrize("line", LOOPS.values(), ids=LOOPS)
-def test_a_page_that_never_ends_is_red_at_the_cell_that_hangs(
-    line: str, judge: Callable[..., PageVerdict]
+@pytest.fixture
+def judge_by(judge: Judge, tmp_path: Path) -> Iterator[JudgeBy]:
+    """Judge pages in processes of a kind."""
+    with workers((), "spawn") as spawned:
+
+        def judged(text: str, timeout: float) -> PageVerdict:
+            config = Config(root=tmp_path, timeout=timeout)
+            return judge_page(parse_page(text, "page.md"), config, spawned)
+
+        yield lambda kind: judge if kind == "fork" else judged
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [*(pytest.param("fork", line, marks=forked) for line in ENDS)]
+    + [("spawn", line) for line in SPAWNED],
+)
+def test_page_that_dies_or_hangs_is_red_at_the_cell_that_does(
+    kind: str, line: str, judge_by: JudgeBy
 ) -> None:
-    (problem,) = judge(PAGE.format(line), timeout=0.5).problems
-    assert problem.line == 7
-    assert problem.message.startswith("the page stopped here: it ran longer than 0.5 s")
+    verdict = judge_by(kind)(PAGE.format(line), timeout=1 if "longer" in ENDS[line] else 20)
+    found = f"the page stopped here: {ENDS[line]}; what follows it was not executed (1)"
+    assert verdict.problems == (Problem(7, found),)
+    assert [check.passed for check in verdict.checks] == [True]
 
 
 UNFIT = {
@@ -103,35 +100,22 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize(("source", "reason"), UNFIT.items())
-def test_a_module_that_cannot_be_preloaded_is_an_error_in_one_line(
-    source: str,
-    reason: str,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("source", UNFIT)
+@pytest.mark.parametrize("kind", ["fork", "spawn"])
+def test_module_that_cannot_be_preloaded_is_an_error_in_one_line(
+    source: str, kind: str, tmp_path: Path, capfd: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "unfit.py").write_text(source)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
-    with (
-        Workers(["unfit"]) as broken,
-        pytest.raises(RuntimeError, match=r"the process that executes pages is gone \(exit code 1"),
-    ):
+    gone = r"the process that executes pages is gone \(exit code 1"
+    with workers(["unfit"], kind) as broken, pytest.raises(RuntimeError, match=gone):
         broken.run(find_docstrings, "leafgrad", tmp_path, seconds=30)
-    told = capfd.readouterr().err.splitlines()
-    assert told == [f"preload in [tool.claims]: unfit cannot be imported: {reason}"]
+    told = f"preload in [tool.claims]: unfit cannot be imported: {UNFIT[source]}"
+    assert capfd.readouterr().err.splitlines() == [told]
 
 
-def test_a_run_whose_process_was_killed_is_an_error(tmp_path: Path) -> None:
-    with Workers([]) as killed:
-        assert killed.run(find_docstrings, "keyword", tmp_path, seconds=30).failure is None
-        killed._forkserver.kill()
-        killed._forkserver.wait()
-        with pytest.raises(RuntimeError, match=r"the process that executes pages is gone \(exit"):
-            killed.run(find_docstrings, "keyword", tmp_path, seconds=30)
-
-
-def test_a_process_that_was_forked_meanwhile_keeps_nobody_waiting() -> None:
+@forked
+def test_process_that_was_forked_meanwhile_keeps_nobody_waiting() -> None:
     sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
     started = time.monotonic()
     with Workers(()) as running:
@@ -141,29 +125,30 @@ def test_a_process_that_was_forked_meanwhile_keeps_nobody_waiting() -> None:
     other.wait()
 
 
-def test_a_module_that_forks_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@forked
+def test_module_that_forks_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     examples = '"""\n>>> 1 + 1\n2\n"""\n'
     (tmp_path / "forks.py").write_text(f"{examples}\n__all__ = []\nimport os\n\nos.fork()\n")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
-    with Workers([]) as workers:
-        outcome = workers.run(find_docstrings, "forks", tmp_path, seconds=30)
+    with Workers([]) as running:
+        outcome = running.run(find_docstrings, "forks", tmp_path, seconds=30)
     assert [page.path for page in outcome.messages] == ["forks.py"]
     assert outcome.failure is None
 
 
-LONG = {
-    "error": "raise ValueError('x' * 10**7)",
-    "warning": "import warnings; warnings.warn('x' * 10**7)",
-    "stderr": "import sys; sys.stderr.write('x ' * 10**5);",
-    "behind": "import os; n = os.write(1, b'y' * 3_000_000)",
-    "thread": "import threading\ny = threading.Timer(0, int, ['x' * 9999])\ny.start(); y.join()",
-    "assert": "assert 'x' * 10**7 == 'y'",
-    "value": "'x' * 10**7",
-}
+LONG = [
+    "raise ValueError('x' * 10**7)",
+    "import warnings; warnings.warn('x' * 10**7)",
+    "import sys; sys.stderr.write('x ' * 10**5);",
+    "import os; n = os.write(1, b'y' * 3_000_000)",
+    "import threading\ny = threading.Timer(0, int, ['x' * 9999])\ny.start(); y.join()",
+    "assert 'x' * 10**7 == 'y'",
+    "'x' * 10**7",
+]
 
 
-@pytest.mark.parametrize("line", LONG.values(), ids=LONG)
-def test_a_red_line_stays_readable(line: str, judge: Callable[..., PageVerdict]) -> None:
+@pytest.mark.parametrize("line", LONG)
+def test_red_line_stays_readable(line: str, judge: Judge) -> None:
     (problem,) = judge(PAGE.format(line).replace("x == 2", "x == 1")).problems
     assert problem.line == 7
     assert 20 < len(problem.message) < 600

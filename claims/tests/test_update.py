@@ -1,11 +1,7 @@
 """`--update` rewrites outdated outputs in place, and prints the diff."""
 
-import sys
 from pathlib import Path
-
-import pytest
-
-from sphinx_claims.__main__ import main
+from typing import Any
 
 OLD = """\
 - An item:
@@ -48,27 +44,14 @@ NEW = (
 MODULE = '"""Sums.\n\n    >>> 1 + 1\n    3\n"""\n\n__all__ = []\n'
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
-    monkeypatch.setenv("PYTHONPATH", ":".join([str(tmp_path), *sys.path]))
-    (tmp_path / "page.md").write_text(OLD)
-    (tmp_path / "sums.py").write_text(MODULE)
-    table = "[tool.claims]\npages = ['page.md']\ndocstrings = ['sums']\n"
-    (tmp_path / "pyproject.toml").write_text(table)
-    return tmp_path
-
-
-def test_update_rewrites_outputs_and_leaves_errors(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["verify", "--update"]) == 1
-    assert (folder / "page.md").read_text() == NEW
-    assert (folder / "sums.py").read_text() == MODULE.replace("    3", "    2")
-    printed = capsys.readouterr().out
-    assert "-  3\n+  2\n" in printed
-    assert "ZeroDivisionError: division by zero" in printed
-    assert "1 problem (" in printed
-    assert main(["verify", "--update"]) == 1
-    assert "@@" not in capsys.readouterr().out
+def test_update_rewrites_outputs_and_leaves_errors(claims: Any) -> None:
+    table = "pages = ['page.md']\ndocstrings = ['sums']\n"
+    run = claims("verify", "--update", toml=table, page=OLD, **{"sums.py": MODULE})
+    assert run.status == 1
+    assert Path("page.md").read_text() == NEW
+    assert Path("sums.py").read_text() == MODULE.replace("    3", "    2")
+    assert "-  3\n+  2\n" in run.text
+    assert "ZeroDivisionError: division by zero" in run.text
+    assert "1 problem (" in run.text
+    again = claims("verify", "--update")
+    assert (again.status, "@@" in again.text) == (1, False)

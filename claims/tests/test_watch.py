@@ -58,10 +58,16 @@ def test_watch_judges_saved_page_and_no_other(looks: Look) -> None:
     ]
 
 
-def test_watch_judges_new_and_removed_pages(looks: Look) -> None:
-    _, new, gone = looks(("docs/c.md", PAGE.format("c", 2)), ("docs/a.md", None))
+def test_watch_judges_new_and_removed_pages_and_reports_errors(looks: Look) -> None:
+    _, new, gone, broken, mended = looks(
+        ("docs/c.md", PAGE.format("c", 2)),
+        ("docs/a.md", None),
+        ("pyproject.toml", "[tool.claims]\npage = []\n"),
+        ("pyproject.toml", "[tool.claims]\npages = ['docs']\n"),
+    )
     assert new == ["true   docs/c.md"]
-    assert gone[:2] == ["true   docs/b.md", "true   docs/c.md"]
+    assert gone[:2] == mended[:2] == ["true   docs/b.md", "true   docs/c.md"]
+    assert broken[0].startswith("error: [tool.claims] holds ")
 
 
 def test_watch_judges_everything_after_module_changes(looks: Look) -> None:
@@ -73,15 +79,6 @@ def test_watch_judges_everything_after_module_changes(looks: Look) -> None:
     assert "ModuleNotFoundError" in page[1]
     assert right[:2] == ["true   docs/a.md", "true   docs/b.md"]
     assert wrong[1] == "false  docs/b.md"
-
-
-def test_watch_reports_errors_and_goes_on(looks: Look) -> None:
-    _, broken, mended = looks(
-        ("pyproject.toml", "[tool.claims]\npage = []\n"),
-        ("pyproject.toml", "[tool.claims]\npages = ['docs']\n"),
-    )
-    assert broken[0].startswith("error: [tool.claims] holds ")
-    assert mended[:2] == ["true   docs/a.md", "true   docs/b.md"]
 
 
 def test_watch_ends_with_control_c(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,5 @@
 import torch
 
-x = torch.ones(2, requires_grad=True)
-y = x.square().sum()
+x = torch.ones((), requires_grad=True)
+y = x.square()
 loss, model = x, {"y": y}

@@ -1,4 +1,4 @@
-"""What callers give as `names`."""
+"""The forms of the argument `names`."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,7 +13,7 @@ FUNCTIONS = [trace_graph, preflight]
 
 
 class OlderSignatures(nn.Linear):
-    """Overrides what lists tensors, as code did before `remove_duplicate` came to PyTorch."""
+    """A module whose overrides lack `remove_duplicate`, as in older code."""
 
     def named_parameters(self, prefix: str = "", recurse: bool = True) -> Any:  # type: ignore[override]  # noqa: FBT001, FBT002
         return super().named_parameters(prefix, recurse)
@@ -40,7 +40,7 @@ FORMS: dict[str, Callable[[nn.Module], Any]] = {
 
 @pytest.mark.parametrize("kind", [nn.Linear, OlderSignatures])
 @pytest.mark.parametrize("form", FORMS)
-def test_names_of_every_form_lead_to_the_parameters(kind: type[nn.Linear], form: str) -> None:
+def test_each_form_of_names_names_parameters(kind: type[nn.Linear], form: str) -> None:
     model = kind(3, 1)
     loss = model(torch.ones(2, 3)).sum()
     trace = trace_graph(loss, names=FORMS[form](model), gradients=True)
@@ -53,7 +53,7 @@ def test_names_of_every_form_lead_to_the_parameters(kind: type[nn.Linear], form:
     assert unused.subject == ("weight", "bias")
 
 
-def test_optimizer_without_names_gives_places() -> None:
+def test_optimizer_without_names_names_places() -> None:
     model = nn.Linear(3, 1)
     optimizer = optimizer_of(model, is_named=False)
     trace = trace_graph(model(torch.ones(2, 3)).sum(), names=optimizer)
@@ -71,7 +71,7 @@ def test_optimizer_without_names_gives_places() -> None:
             "optimizer, a mapping .* not generator; pass",
         ),
         (lambda _: torch.ones(2), TypeError, "not Tensor; pass the model"),
-        (lambda _: 3, TypeError, "not int; pass the model"),
+        (lambda _: {"x": 3}, TypeError, r"names\['x'\] must be a tensor, not int"),
         (lambda model: [(1, model.weight)], TypeError, "keys of names must be strings, not int"),
         (
             lambda model: [*model.named_parameters(), ("weight", torch.ones(2))],
@@ -80,7 +80,7 @@ def test_optimizer_without_names_gives_places() -> None:
         ),
     ],
 )
-def test_names_of_another_form_are_refused_with_a_cure(
+def test_other_forms_of_names_are_refused_with_a_cure(
     function: Callable[..., Any],
     names: Callable[[nn.Module], Any],
     error: type[Exception],

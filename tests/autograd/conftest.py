@@ -1,4 +1,4 @@
-"""What the tests of more than one file of the door look with."""
+"""Fixtures of the tests of `_autograd`."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from torch.overrides import TorchFunctionMode
 
 
 class WatchingMode(TorchFunctionMode):
-    """A mode that records every call that it is shown."""
+    """A mode that records each call."""
 
     def __init__(self) -> None:
         self.calls: list[object] = []

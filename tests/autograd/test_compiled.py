@@ -1,4 +1,4 @@
-"""One test a fact about what the code that `torch.compile` made calls what it saved."""
+"""Facts about compiled code, one test each."""
 
 from typing import Any
 
@@ -15,9 +15,7 @@ def compiled(function: Any, *inputs: torch.Tensor, dynamic: bool = False) -> Any
 
 
 @pytest.mark.parametrize("dynamic", [False, True], ids=["numbers", "symbols"])
-def test_the_names_stand_beside_the_tensors_whether_sizes_are_saved_or_not(
-    *, dynamic: bool
-) -> None:
+def test_compiled_code_names_its_saved_tensors(*, dynamic: bool) -> None:
     x = leaf(2, 3)
     y = compiled(lambda x: x.exp() * x.sum(), x, dynamic=dynamic)
     slots = {slot.name: slot.tensor for slot in _autograd.saved_slots(y.grad_fn)}
@@ -28,7 +26,7 @@ def test_the_names_stand_beside_the_tensors_whether_sizes_are_saved_or_not(
     assert slots["sum_1"].item() == 6
 
 
-def test_an_argument_is_named_by_its_place() -> None:
+def test_saved_argument_is_named_by_position() -> None:
     x, w = leaf(2), leaf(2)
     y = compiled(lambda x, w: x.sin() * w.cos(), x, w)
     slots = _autograd.saved_slots(y.grad_fn)
@@ -36,15 +34,9 @@ def test_an_argument_is_named_by_its_place() -> None:
     assert [slot.state for slot in slots] == ["live", "live"]
 
 
-def test_what_is_freed_has_no_name_any_more() -> None:
-    y = compiled(torch.exp, leaf(2))
-    y.sum().backward()
-    assert [slot[:2] for slot in _autograd.saved_slots(y.grad_fn)] == [("saved_tensors", "freed")]
-
-
 # The compiler hides this warning of its own, but not where warnings are errors.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
-def test_what_leaves_compiled_code_runs_as_it_is_written() -> None:
+def test_outside_compiled_code_runs_eagerly() -> None:
     def graph_name(x: torch.Tensor) -> str | None:
         return _autograd.grad_fn_name(x.sin())
 
@@ -57,7 +49,7 @@ def test_what_leaves_compiled_code_runs_as_it_is_written() -> None:
     assert (_autograd.grad_fn_name(y), name) == ("CompiledFunctionBackward", "SinBackward0")
 
 
-def test_a_node_of_compiled_code_is_one_call_in_its_graph_and_its_backward_is_traced() -> None:
+def test_node_of_compiled_code_is_one_call_with_traced_backward() -> None:
     def cube(x: torch.Tensor) -> torch.Tensor:
         assert x.requires_grad
         return x**3
@@ -81,7 +73,7 @@ def test_a_node_of_compiled_code_is_one_call_in_its_graph_and_its_backward_is_tr
     assert torch.equal(node(x), x**3)
 
 
-def test_the_graph_ends_before_a_node_that_raises_which_raises_by_itself_then() -> None:
+def test_graph_breaks_before_node_that_raises() -> None:
     def refusing(_: torch.Tensor) -> torch.Tensor:
         raise ValueError("first line\nsecond line")
 
@@ -94,15 +86,8 @@ def test_the_graph_ends_before_a_node_that_raises_which_raises_by_itself_then() 
         torch.compile(node, backend="eager")(leaf(2))
 
 
-def test_whether_a_function_of_ours_is_compiled_by_itself_is_known_to_the_compiler() -> None:
-    def is_alone(x: torch.Tensor) -> torch.Tensor:
-        return x + _autograd.is_compiled_alone()
-
-    assert compiled(is_alone, torch.zeros(())).item() == 0
-
-
 @pytest.mark.parametrize("is_within", [True, False], ids=["a compiler's", "a user's mode"])
-def test_a_tensor_without_values_is_one_that_a_compiler_made(*, is_within: bool) -> None:
+def test_fake_tensor_of_compiler_is_without_values(*, is_within: bool) -> None:
     from torch._subclasses import FakeTensorMode  # noqa: PLC0415 (takes long)
     from torch.utils.flop_counter import FlopCounterMode  # noqa: PLC0415
 
@@ -110,3 +95,44 @@ def test_a_tensor_without_values_is_one_that_a_compiler_made(*, is_within: bool)
     mode: Any = FakeTensorMode() if is_within else FlopCounterMode(display=False)
     with mode:
         assert _autograd.is_without_values(torch.ones(2)) == is_within
+
+
+# --- What compiled code saved is as it was after a backward of it was looked at
+
+
+def is_donating() -> bool:
+    return bool(torch._functorch.config.donated_buffer)
+
+
+def test_donated_buffers_are_restored_without_new_versions() -> None:
+    def waves(x: torch.Tensor) -> torch.Tensor:
+        return x.sin().exp().sin()
+
+    faster: Any = torch.compile(waves, backend="aot_eager")
+    x = torch.ones(2, requires_grad=True)
+    y = faster(x)  # older versions of PyTorch let the node of an output go with it
+    node = y.grad_fn
+    kept = [*node.saved_tensors]
+    before = [(tensor.clone(), tensor._version) for tensor in kept]
+    with _autograd.donated_buffers_kept([node]):
+        assert not is_donating()
+        for tensor in kept:
+            tensor.detach().untyped_storage().fill_(0)
+    assert is_donating()
+    for (numbers, version), tensor in zip(before, kept, strict=True):
+        assert torch.equal(numbers, tensor)
+        assert tensor._version == version
+
+
+def test_donation_stays_on_without_compiled_code() -> None:
+    y = torch.ones(2, requires_grad=True).exp()
+    assert y.grad_fn is not None
+    with _autograd.donated_buffers_kept([y.grad_fn]):
+        assert is_donating()
+
+
+def test_function_compiled_by_itself_is_detected() -> None:
+    def is_alone(x: torch.Tensor) -> torch.Tensor:
+        return x + _autograd.is_compiled_alone()
+
+    assert compiled(is_alone, torch.zeros(())).item() == 0

@@ -1,4 +1,4 @@
-"""What `torch.distributed` keeps of tensors in several processes, one fact a function."""
+"""Facts about `torch.distributed`, one test each."""
 
 import gc
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ def mesh() -> Iterator[Any]:
         yield init_device_mesh("cpu", (2,))
 
 
-def test_a_distributed_tensor_tells_its_part_its_placements_and_its_mesh(mesh: Any) -> None:
+def test_spread_has_local_shape_placements_and_mesh(mesh: Any) -> None:
     from torch.distributed.tensor import Partial, Shard, distribute_tensor  # noqa: PLC0415
 
     whole = torch.ones(5, 4)
@@ -43,12 +43,12 @@ def sharded(mesh: Any) -> Any:
 
 
 def told_of(parameters: list[torch.Tensor]) -> list[Any]:
-    """Return what is known of these parameters; models of other tests may still be alive."""
+    """Return the records of these parameters; models of other tests may still be alive."""
     known = {id(one.parameter): one for one in _autograd.sharded_parameters()}
     return [known.get(id(one)) for one in parameters]
 
 
-def test_a_sharded_parameter_is_known_by_the_leaf_that_stands_for_it(mesh: Any) -> None:
+def test_sharded_parameter_is_found_by_its_gathered_leaf(mesh: Any) -> None:
     model = sharded(mesh)
     parameters = [*model.parameters()]
     assert told_of(parameters) == [None, None]  # it was never whole
@@ -59,7 +59,7 @@ def test_a_sharded_parameter_is_known_by_the_leaf_that_stands_for_it(mesh: Any) 
     assert [(one.is_held_back, one.fills_unused) for one in found] == [(False, False)] * 2
 
 
-def test_a_sharded_parameter_tells_what_is_done_with_its_gradient(mesh: Any) -> None:
+def test_sharded_parameter_knows_that_sync_is_off(mesh: Any) -> None:
     model = sharded(mesh)
     parameters = [*model.parameters()]
     model(torch.ones(1, 4))
@@ -67,7 +67,43 @@ def test_a_sharded_parameter_tells_what_is_done_with_its_gradient(mesh: Any) -> 
     assert [one.is_held_back for one in told_of(parameters)] == [True, True]
 
 
-def test_the_functions_that_handle_a_distributed_tensor_hand_on_what_arrives(mesh: Any) -> None:
+def test_replicated_parameters_need_find_unused_parameters(
+    mesh: Any,
+) -> None:
+    del mesh
+    for looks in (True, False):
+        inner = nn.Linear(4, 2)
+        model = nn.parallel.DistributedDataParallel(inner, find_unused_parameters=looks)
+        output = model(torch.ones(1, 4))
+        graph = _autograd.walk([output.grad_fn])
+        found = [*map(id, _autograd.replicated_parameters(graph))]
+        assert found == ([*map(id, inner.parameters())] if looks else [])
+
+
+def test_deleted_replicated_model_is_ignored(mesh: Any) -> None:
+    del mesh
+    model: Any = nn.parallel.DistributedDataParallel(nn.Linear(4, 2), static_graph=True)
+    graph = [*_autograd.walk([model(torch.ones(1, 4)).sum().grad_fn])]
+    del model
+    gc.collect()
+    assert [*_autograd.replicated_parameters(graph)] == []
+    with _autograd.reduction_put_off(graph):
+        pass
+
+
+def test_distributed_modules_are_not_imported_without_need(
+    run_apart: RunApart,
+) -> None:
+    code = (
+        "import sys, torch, leafgrad; leafgrad.trace_graph(torch.ones(2, requires_grad=True) * 2);"
+        "leafgrad.describe_tensor(torch.ones(2));"
+        "print('torch.distributed.tensor' in sys.modules, 'torch.distributed.fsdp' in sys.modules)"
+    )
+    run = run_apart(code)
+    assert (run.returncode, run.stdout.split()) == (0, ["False", "False"])
+
+
+def test_dtensor_nodes_are_recognised(mesh: Any) -> None:
     from torch.distributed.tensor import DTensor, Replicate, Shard  # noqa: PLC0415
 
     x = torch.ones(2, 4, requires_grad=True)
@@ -86,28 +122,7 @@ def test_the_functions_that_handle_a_distributed_tensor_hand_on_what_arrives(mes
     }
 
 
-def test_parameters_that_other_processes_may_fill_are_those_of_a_model_that_looks_for_them(
-    mesh: Any,
-) -> None:
-    del mesh
-    for looks in (True, False):
-        inner = nn.Linear(4, 2)
-        model = nn.parallel.DistributedDataParallel(inner, find_unused_parameters=looks)
-        output = model(torch.ones(1, 4))
-        graph = _autograd.walk([output.grad_fn])
-        found = [*map(id, _autograd.replicated_parameters(graph))]
-        assert found == ([*map(id, inner.parameters())] if looks else [])
-
-
-def test_where_there_is_one_process_no_other_fills_a_parameter() -> None:
-    with one_of(1):
-        model = nn.parallel.DistributedDataParallel(nn.Linear(4, 2), find_unused_parameters=True)
-        output = model(torch.ones(1, 4))
-        graph = _autograd.walk([node_of(output)])
-    assert [*_autograd.replicated_parameters(graph)] == []
-
-
-def test_a_pass_that_puts_it_off_does_not_set_a_static_graph_up(mesh: Any) -> None:
+def test_reduction_put_off_leaves_static_graph_unset(mesh: Any) -> None:
     del mesh
     model: Any = nn.parallel.DistributedDataParallel(nn.Linear(4, 2), static_graph=True)
     loss = model(torch.ones(1, 4)).sum()
@@ -122,26 +137,3 @@ def test_a_pass_that_puts_it_off_does_not_set_a_static_graph_up(mesh: Any) -> No
         pass
     seen.append(model._static_graph_delay_allreduce_enqueued)
     assert seen == [False, True, True]
-
-
-def test_a_model_that_is_gone_is_asked_for_nothing(mesh: Any) -> None:
-    del mesh
-    model: Any = nn.parallel.DistributedDataParallel(nn.Linear(4, 2), static_graph=True)
-    graph = [*_autograd.walk([model(torch.ones(1, 4)).sum().grad_fn])]
-    del model
-    gc.collect()
-    assert [*_autograd.replicated_parameters(graph)] == []
-    with _autograd.reduction_put_off(graph):
-        pass
-
-
-def test_where_nobody_uses_several_processes_nothing_is_imported_for_them(
-    run_apart: RunApart,
-) -> None:
-    code = (
-        "import sys, torch, leafgrad; leafgrad.trace_graph(torch.ones(2, requires_grad=True) * 2);"
-        "leafgrad.describe_tensor(torch.ones(2));"
-        "print('torch.distributed.tensor' in sys.modules, 'torch.distributed.fsdp' in sys.modules)"
-    )
-    run = run_apart(code)
-    assert (run.returncode, run.stdout.split()) == (0, ["False", "False"])

@@ -1,12 +1,17 @@
-"""One watched backward: what PyTorch's hooks on nodes tell, and what stays behind."""
+"""Facts about backward passes, one test each."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 from torch.autograd.graph import Node
+from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 from leafgrad import _autograd
+from tests.tensors import custom
 
 
 def leaf(value: float) -> torch.Tensor:
@@ -18,7 +23,7 @@ def numbers(gradients: _autograd.Gradients) -> list[float | None]:
 
 
 class Seen:
-    """What a watched backward told."""
+    """The reports of one watched backward pass."""
 
     def __init__(self, root: torch.Tensor) -> None:
         node = root.grad_fn
@@ -33,7 +38,7 @@ class Seen:
         self.told.append((_autograd.node_name(node), numbers(arrived), numbers(passed)))
 
 
-def test_a_hook_on_each_node_sees_what_arrives_and_what_goes_on_edge_by_edge() -> None:
+def test_watched_nodes_report_gradients_of_each_edge() -> None:
     x = leaf(3.0)
     assert Seen(x * x * 2.0).told == [
         ("MulBackward0", [1.0], [2.0, None]),
@@ -42,7 +47,7 @@ def test_a_hook_on_each_node_sees_what_arrives_and_what_goes_on_edge_by_edge() -
     ]
 
 
-def test_a_leaf_is_told_of_as_soon_as_its_gradient_is_complete() -> None:
+def test_leaf_is_reported_once_its_gradient_is_complete() -> None:
     x, y = leaf(3.0), leaf(5.0)
     told = Seen(x.exp() + (y * 2.0)).told
     assert [name for name, _, _ in told] == [
@@ -54,28 +59,12 @@ def test_a_leaf_is_told_of_as_soon_as_its_gradient_is_complete() -> None:
     ]
 
 
-def test_a_leaf_that_needs_no_gradient_any_more_is_passed_over() -> None:
-    x = leaf(3.0)
-    y = x.exp()
-    x.requires_grad = False
-    assert [name for name, _, _ in Seen(y).told] == ["ExpBackward0"]
-
-
-def test_a_watched_backward_fills_no_grad_and_frees_nothing() -> None:
+def test_watched_backward_fills_no_grad_and_frees_nothing() -> None:
     x = leaf(3.0)
     y = x.exp()
     assert [gradient == x.exp() for gradient in Seen(y).arrived] == [True]
     assert x.grad is None
     y.backward()
-
-
-def test_no_hook_of_ours_is_called_once_the_watch_is_over() -> None:
-    x = leaf(3.0)
-    y = x * x
-    seen = Seen(y)
-    told = [*seen.told]
-    y.backward()
-    assert seen.told == told
 
 
 def retained() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
@@ -87,9 +76,7 @@ def retained() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 @pytest.mark.parametrize("is_known", [False, True])
 @pytest.mark.parametrize("is_filled", [False, True])
-def test_a_backward_adds_to_retained_gradients_and_they_are_put_back(
-    *, is_known: bool, is_filled: bool
-) -> None:
+def test_retained_gradients_are_restored(*, is_known: bool, is_filled: bool) -> None:
     x, y, z = retained()
     if is_filled:
         z.backward(retain_graph=True)
@@ -101,7 +88,7 @@ def test_a_backward_adds_to_retained_gradients_and_they_are_put_back(
     assert not is_filled or before == 2.0
 
 
-def test_retained_gradients_are_put_back_after_an_error_too() -> None:
+def test_retained_gradients_are_restored_after_error() -> None:
     x, y, z = retained()
     x.register_hook(lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError), _autograd.retained_grads_kept([]):
@@ -109,7 +96,7 @@ def test_retained_gradients_are_put_back_after_an_error_too() -> None:
     assert y.grad is None
 
 
-def test_no_operation_of_a_watched_node_is_seen_by_what_sees_retained_gradients(
+def test_retained_grads_kept_sees_no_operation_of_watched_nodes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[object] = []
@@ -127,28 +114,7 @@ def test_no_operation_of_a_watched_node_is_seen_by_what_sees_retained_gradients(
     assert torch.ops.aten.mul.Tensor not in seen
 
 
-@pytest.mark.parametrize("retains", [False, True])
-def test_tensors_are_looked_for_only_where_a_gradient_was_stored(
-    monkeypatch: pytest.MonkeyPatch, *, retains: bool
-) -> None:
-    looks: list[int] = []
-
-    def alive(generation: int) -> list[torch.Tensor]:
-        looks.append(generation)
-        return []
-
-    monkeypatch.setattr(_autograd.engine, "alive", alive)
-    x = leaf(3.0)
-    y = x * 2.0
-    y.register_hook(lambda gradient: gradient.clone() + gradient)
-    if retains:
-        y.retain_grad()
-    with _autograd.retained_grads_kept([]):
-        torch.autograd.grad(y.exp(), x)
-    assert bool(looks) == retains
-
-
-def test_a_view_that_pytorch_refuses_retains_nothing_that_could_be_put_back() -> None:
+def test_invalid_view_has_no_retained_gradient_to_restore() -> None:
     x = torch.ones(2, requires_grad=True).exp()
     one, _ = x.unbind()
     one.retain_grad()
@@ -158,12 +124,12 @@ def test_a_view_that_pytorch_refuses_retains_nothing_that_could_be_put_back() ->
 
 
 class Subclass(torch.Tensor):
-    """What `torch.autograd.grad` makes gradients of, where inputs are."""
+    """A subclass, whose gradients are of the same class."""
 
 
 @pytest.mark.parametrize("kind", [torch.Tensor, Subclass])
 @pytest.mark.parametrize("create_graph", [False, True])
-def test_one_pass_gives_what_grad_gives_and_frees_nothing(
+def test_gradient_of_all_matches_grad_and_frees_nothing(
     kind: type[torch.Tensor], *, create_graph: bool
 ) -> None:
     x = torch.tensor([2.0, 3.0]).as_subclass(kind).requires_grad_()
@@ -178,14 +144,171 @@ def test_one_pass_gives_what_grad_gives_and_frees_nothing(
     assert x.grad.tolist() == [12.0, 27.0]
 
 
-def test_one_pass_gives_nothing_where_nothing_arrives() -> None:
+def test_gradient_of_all_is_none_without_path() -> None:
     x, y = leaf(2.0), leaf(3.0)
     assert _autograd.gradient_of_all(x * 2, y, create_graph=False) is None
 
 
-def test_a_backward_is_known_to_run_from_within_it() -> None:
+def test_running_backward_is_detected() -> None:
     seen = []
     x = leaf(2.0)
     x.register_hook(lambda _: seen.append(_autograd.is_backward_running()))
     x.sum().backward()
     assert (seen, _autograd.is_backward_running()) == ([True], False)
+
+
+# --- A backward pass that nobody sees gives what PyTorch's own gives, and leaves no trace
+
+
+class Mixed(torch.autograd.Function):
+    """Takes a number too, and returns three results, one without gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, factor: float, x: Tensor, y: Tensor, constant: Tensor) -> Any:
+        ctx.factor = factor
+        ctx.save_for_backward(x, y)
+        ctx.mark_non_differentiable(constant)
+        return factor * x, x * y, constant
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        first, second, _ = gradients
+        x, y = ctx.saved_tensors
+        return None, ctx.factor * first + second * y, second * x, None, None
+
+
+class Strict(torch.autograd.Function):
+    """Gets None instead of zeros."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Any:
+        ctx.set_materialize_grads(False)
+        return x.clone(), x.clone()
+
+    @staticmethod
+    def backward(_: Any, *gradients: Any) -> Any:
+        given = [gradient for gradient in gradients if gradient is not None]
+        return sum(given)
+
+
+def mixed(x: Tensor) -> Tensor:
+    apply: Any = Mixed.apply
+    first, second, constant = apply(2.0, x, x.sin(), torch.ones(3, 2, dtype=x.dtype))
+    result: Tensor = first * second + constant
+    return result
+
+
+def strict(x: Tensor) -> Tensor:
+    apply: Any = Strict.apply
+    result: Tensor = apply(x.sin())[1]
+    return result.exp()
+
+
+def written(x: Tensor) -> Tensor:
+    y = x * 2
+    y[:, 0] = x[:, 1] * 3
+    return y
+
+
+FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "itself": lambda x: x,
+    "elementwise": lambda x: x.sin() * x.exp() + x,
+    "broadcast": lambda x: x[:, :1] + torch.ones(4, 3, 2, dtype=x.dtype) * x.sum(),
+    "of several outputs": lambda x: x.unbind(1)[0] * x.unbind(1)[1] + x.sum(),
+    "network": lambda x: functional.linear(x, torch.ones(4, 2, dtype=x.dtype)).tanh().sum(1),
+    "over complex numbers": lambda x: torch.fft.fft(x).abs() + (x + 1j).real,
+    "in another dtype": lambda x: (x.float().sin() * x).half().double(),
+    "mixed": mixed,
+    "strict": strict,
+    "written": written,
+    "foreach": lambda x: torch._foreach_exp([x, x * 2])[0],
+    "checkpoint": lambda x: checkpoint(lambda x: x.sin().exp(), x, use_reentrant=False),
+    "in vmap": torch.func.vmap(lambda row: row.sin() * row.sum()),
+    "nothing": torch.sign,
+}
+
+
+def points() -> Tensor:
+    return torch.linspace(0.2, 1.7, 6, dtype=torch.float64).sin().view(3, 2).requires_grad_()
+
+
+def gradient_of(outputs: Tensor, inputs: Tensor, weight: Tensor) -> Tensor | None:
+    path = _autograd.path_between(outputs, inputs)
+    assert path is not None
+    return _autograd.unseen_gradient(outputs, [inputs], path, weight)
+
+
+def assert_as_pytorch(outputs: Tensor, inputs: Tensor) -> None:
+    weight = torch.linspace(-1, 1, outputs.numel(), dtype=outputs.dtype).view(outputs.shape)
+    theirs = torch.autograd.grad(outputs, inputs, weight, retain_graph=True, allow_unused=True)[0]
+    for _ in range(2):
+        ours = gradient_of(outputs, inputs, weight)
+        assert ours is not None
+        torch.testing.assert_close(ours, theirs, rtol=1e-14, atol=1e-14)  # sums in any order
+        assert not ours.requires_grad
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_unseen_gradient_matches_pytorch(function: Callable[[Tensor], Tensor]) -> None:
+    x = points()
+    assert_as_pytorch(function(x), x)
+    result = x * 1.5  # what is no leaf
+    assert_as_pytorch(function(result), result)
+
+
+def test_unseen_gradient_is_none_where_backward_returns_none() -> None:
+    x = points()
+    lost = custom(lambda _: None)(x).exp()
+    assert gradient_of(lost, x, torch.ones(3, 2)) is None
+
+
+@pytest.mark.parametrize("is_anomaly_looked_for", [False, True])
+def test_unseen_gradient_calls_no_hook_and_stores_nothing(*, is_anomaly_looked_for: bool) -> None:
+    seen: list[str] = []
+    x, w = points(), torch.ones(2, 2, dtype=torch.float64, requires_grad=True)
+    with torch.autograd.set_detect_anomaly(is_anomaly_looked_for):
+        h = x @ w
+        y = h.tanh()
+        outputs = y.exp()
+    for tensor in (x, w, h, y, outputs):
+        tensor.register_hook(lambda _: seen.append("tensor"))
+        if tensor.grad_fn is not None:
+            tensor.retain_grad()
+            tensor.grad_fn.register_hook(lambda *_: seen.append("node"))
+            tensor.grad_fn.register_prehook(lambda *_: seen.append("before"))
+        else:
+            tensor.register_post_accumulate_grad_hook(lambda _: seen.append("after"))
+    with torch.autograd.set_detect_anomaly(is_anomaly_looked_for):
+        gradient_of(outputs, x, torch.full((3, 2), torch.nan))
+        assert torch.is_anomaly_enabled() == is_anomaly_looked_for
+    assert seen == []
+    assert [tensor.grad for tensor in (x, w, h, y, outputs)] == [None] * 5
+    torch.autograd.grad(outputs.sum(), x)
+    assert {*seen} == {"tensor", "node", "before"}
+
+
+def test_unseen_gradient_reruns_checkpoint_once() -> None:
+    calls = []
+
+    def function(x: Tensor) -> Tensor:
+        calls.append("call")
+        return x.sin().exp().tanh()
+
+    x = points()
+    outputs: Any = checkpoint(function, x, use_reentrant=False)
+    gradient_of(outputs, x, torch.ones(3, 2))
+    assert calls == ["call", "call"]
+
+
+def test_unseen_gradient_raises_on_freed_graph() -> None:
+    x = points()
+    outputs = x.exp()
+    outputs.sum().backward()
+    with pytest.raises(RuntimeError, match="backward through the graph a second time"):
+        gradient_of(outputs, x, torch.ones(3, 2))
+
+
+def test_unseen_gradient_skips_other_branches() -> None:
+    x, w = points(), points()
+    other = custom(lambda _: pytest.fail("another branch ran"))(w)
+    gradient_of(x * other, x, torch.ones(3, 2))

@@ -1,4 +1,4 @@
-"""One test a fact about what a node kept of its forward operation."""
+"""Facts about what nodes keep of the forward pass, one test each."""
 
 from typing import Any
 
@@ -18,26 +18,26 @@ def node_of(tensor: torch.Tensor) -> Any:
     return tensor.grad_fn
 
 
-def test_a_saved_result_is_connected_to_its_own_node() -> None:
+def test_saved_result_is_connected_to_its_node() -> None:
     result = leaf(2).tanh()
     kept = _autograd.kept(node_of(result), "result")
     assert kept.grad_fn is result.grad_fn
     assert torch.equal(kept, result)
 
 
-def test_a_saved_input_comes_with_its_graph() -> None:
+def test_saved_input_comes_with_its_graph() -> None:
     inner = leaf(2) * 2
     assert _autograd.kept(node_of(inner.sin()), "self") is inner
 
 
-def test_a_negative_argument_is_negative() -> None:
+def test_negative_argument_is_negative() -> None:
     x = leaf(2, 3)
     assert _autograd.kept(node_of(x.softmax(-1)), "dim") == -1
     assert _autograd.kept(node_of(x.sum((-1, 0))), "dim") == (-1, 0)
     assert _autograd.kept(node_of(x.sum(0, keepdim=True)), "keepdim") is True
 
 
-def test_what_reads_arguments_gives_them_as_pytorch_shows_them_and_signed_undoes_it() -> None:
+def test_signed_undoes_unsigned_arguments() -> None:
     x = leaf(2, 3)
     read = _autograd.reader_of_kept("dim0", "dim1")(node_of(x.transpose(0, -1)))
     assert read == (0, 2**64 - 1)
@@ -46,14 +46,14 @@ def test_what_reads_arguments_gives_them_as_pytorch_shows_them_and_signed_undoes
     assert _autograd.signed((None, (3, 2**64 - 2), True)) == (None, (3, -2), True)
 
 
-def test_the_shapes_around_a_node_are_those_of_its_input_and_of_its_result() -> None:
+def test_shapes_around_node() -> None:
     x = leaf(2, 3)
     assert _autograd.shapes_around(node_of((x * 2).view(3, 2))) == ((2, 3), (3, 2))
     second = x.split([1, 2], 1)[1]
     assert _autograd.shapes_around(node_of(second.squeeze(1))) == ((2, 2), (2, 2))
 
 
-def test_a_change_in_place_and_a_freed_graph_are_refused_by_pytorch() -> None:
+def test_modified_and_freed_tensors_raise() -> None:
     inner = leaf(2) * 2
     outer = inner.sin()
     inner.add_(1)
@@ -65,7 +65,7 @@ def test_a_change_in_place_and_a_freed_graph_are_refused_by_pytorch() -> None:
         _autograd.kept(node_of(freed), "result")
 
 
-def test_what_checkpoint_would_recompute_is_told_without_doing_so() -> None:
+def test_checkpointed_tensor_raises_recomputation() -> None:
     calls = []
 
     def function(x: torch.Tensor) -> torch.Tensor:
@@ -82,7 +82,7 @@ def test_what_checkpoint_would_recompute_is_told_without_doing_so() -> None:
     assert torch.equal(x.grad, x.detach().cos())
 
 
-def test_what_is_at_hand_is_given_as_it_was_saved_whatever_hooks_there_are() -> None:
+def test_kept_at_hand_works_under_any_hooks() -> None:
     x = leaf(2)
     assert _autograd.kept_at_hand(node_of(x.sin()), "self") is x
     with save_on_cpu():
@@ -100,7 +100,7 @@ def test_what_is_at_hand_is_given_as_it_was_saved_whatever_hooks_there_are() -> 
         _autograd.kept_at_hand(node_of(freed), "result")
 
 
-def test_autocast_is_told_of_the_device_of_a_tensor() -> None:
+def test_autocast_is_detected_for_device_of_tensor() -> None:
     x = leaf(2)
     assert not _autograd.is_cast(x)
     with torch.autocast("cpu", torch.bfloat16):
@@ -114,7 +114,7 @@ def test_autocast_is_told_of_the_device_of_a_tensor() -> None:
         torch.set_autocast_enabled("cuda", False)
 
 
-def test_a_checkpoint_computes_anew_once_in_a_backward_pass_of_its_own() -> None:
+def test_checkpoint_recomputes_once_in_backward() -> None:
     calls = []
 
     def function(x: torch.Tensor) -> torch.Tensor:
@@ -131,27 +131,21 @@ def test_a_checkpoint_computes_anew_once_in_a_backward_pass_of_its_own() -> None
     assert kept[1].grad_fn is outer
 
 
-def test_what_is_raised_in_a_backward_pass_is_raised_as_it_is() -> None:
-    nothing: dict[str, int] = {}
-    with pytest.raises(KeyError, match="missing"):
-        _autograd.in_backward(lambda: nothing["missing"])
-
-
-def test_the_type_of_each_result_is_known() -> None:
+def test_output_types_of_node() -> None:
     parts = leaf(4, 3).double().split([1, 3])
     types = _autograd.output_types(node_of(parts[0]))
     assert [tuple(kind.shape) for kind in types] == [(1, 3), (3, 3)]
     assert {(kind.dtype, kind.device.type) for kind in types} == {(torch.float64, "cpu")}
 
 
-def test_a_kind_of_node_keeps_some_arguments_and_not_others() -> None:
+def test_kept_arguments_depend_on_kind() -> None:
     node = node_of(leaf(2, 3).amax(1))
     assert _autograd.keeps(node, "keepdim")
     assert not _autograd.keeps(node_of(leaf(2).max()), "keepdim")
 
 
 class Double(torch.autograd.Function):
-    """A function that a transform can pass through."""
+    """A custom function that transforms support."""
 
     @staticmethod
     def forward(x: torch.Tensor) -> torch.Tensor:
@@ -167,7 +161,7 @@ class Double(torch.autograd.Function):
         return gradients[0] * 2
 
 
-def test_a_function_is_applied_as_by_itself_inside_a_transform_as_well() -> None:
+def test_function_is_applied_inside_transform() -> None:
     x = leaf(1)
     result = _autograd.applied(Double, x)
     result.backward()
@@ -181,7 +175,7 @@ def test_a_function_is_applied_as_by_itself_inside_a_transform_as_well() -> None
     assert torch.func.grad(function)(torch.tensor(3.0)).item() == 2
 
 
-def test_where_operations_are_intercepted_is_told() -> None:
+def test_interception_is_detected() -> None:
     seen = []
 
     def look(x: torch.Tensor) -> torch.Tensor:
@@ -198,13 +192,13 @@ def test_where_operations_are_intercepted_is_told() -> None:
     assert seen == [none, transform, mode, none]
 
 
-def test_a_tensor_that_pytorch_made_of_a_number_is_that_number() -> None:
+def test_wrapped_number_is_a_number() -> None:
     made = _autograd.kept(node_of(leaf(2) * 0.1), "other")
     assert _autograd.as_number(made) == 0.1
     assert _autograd.as_number(torch.tensor(3)) == 3
 
 
-def test_a_tensor_is_no_number_to_whoever_differentiates_or_intercepts_it() -> None:
+def test_intercepted_tensor_is_no_number() -> None:
     number = torch.tensor(2.0)
     seen = []
 
@@ -232,33 +226,37 @@ def results(node: Any) -> list[tuple[str, int, list[float]]]:
     return [(_autograd.node_name(maker), nr, tensor.tolist()) for maker, nr, tensor in found]
 
 
-def test_a_slot_shows_the_result_of_another_node() -> None:
-    doubled = holding(1.0) * 2.0
-    assert results(doubled.sin().grad_fn) == [("MulBackward0", 0, [2.0])]
-
-
-def test_a_slot_shows_the_nodes_own_result() -> None:
-    assert results(holding(0.0).exp().grad_fn) == [("ExpBackward0", 0, [1.0])]
-
-
-def test_a_slot_with_a_leaf_or_a_constant_shows_no_result() -> None:
-    assert results((holding(1.0) * torch.tensor([2.0])).grad_fn) == []
-
-
-def test_what_was_written_into_is_no_result_any_more() -> None:
+def written() -> torch.Tensor:
     doubled = holding(1.0) * 2.0
     sine = doubled.sin()
     doubled.add_(1.0)
-    assert results(sine.grad_fn) == []
+    return sine
 
 
-def test_a_freed_slot_shows_nothing() -> None:
+def freed() -> torch.Tensor:
     y = holding(0.0).exp()
     y.sum().backward()
-    assert results(y.grad_fn) == []
+    return y
 
 
-def test_what_a_hook_packed_is_left_packed() -> None:
+@pytest.mark.parametrize(
+    ("y", "expected"),
+    [
+        ((holding(1.0) * 2.0).sin(), [("MulBackward0", 0, [2.0])]),
+        (holding(0.0).exp(), [("ExpBackward0", 0, [1.0])]),
+        (holding(1.0) * torch.tensor([2.0]), []),
+        (written(), []),
+        (freed(), []),
+    ],
+    ids=["of another node", "of its own", "leaf and constant", "written", "freed"],
+)
+def test_results_in_saved_slots(
+    y: torch.Tensor, expected: list[tuple[str, int, list[float]]]
+) -> None:
+    assert results(y.grad_fn) == expected
+
+
+def test_packed_slot_is_not_unpacked() -> None:
     unpacked: list[Any] = []
     unpack: Any = unpacked.append
     with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, unpack):
@@ -282,7 +280,7 @@ class Square(torch.autograd.Function):
         return 2 * x * gradient
 
 
-def test_a_custom_function_shows_the_results_of_others() -> None:
+def test_custom_function_shows_results_of_other_nodes() -> None:
     y: Any = Square.apply(holding(1.0) * 3.0)  # type: ignore[no-untyped-call]
     assert results(y.grad_fn) == [("MulBackward0", 0, [3.0])]
 
@@ -290,7 +288,7 @@ def test_a_custom_function_shows_the_results_of_others() -> None:
 # --- What saved tensors say when they are read
 
 
-def test_what_is_saved_is_at_hand_while_the_graph_lives() -> None:
+def test_saved_tensors_are_at_hand_until_freed() -> None:
     inner = leaf(2) * 2
     outputs = inner.sin().cos()
     nodes = _autograd.walk([node_of(outputs)])
@@ -300,41 +298,10 @@ def test_what_is_saved_is_at_hand_while_the_graph_lives() -> None:
         _autograd.saved_is_at_hand(nodes)
 
 
-def test_what_changed_in_place_is_not_at_hand() -> None:
-    inner = leaf(2) * 2
-    outputs = inner.sin()
-    inner.add_(1)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        _autograd.saved_is_at_hand([node_of(outputs)])
-
-
-def test_what_a_checkpoint_computes_anew_is_not_at_hand_and_not_computed() -> None:
-    calls: list[torch.Tensor] = []
-
-    def function(x: torch.Tensor) -> torch.Tensor:
-        calls.append(x)
-        return x.sin().cos()
-
-    outputs = checkpoint(function, leaf(2) * 2, use_reentrant=False)
-    assert not _autograd.saved_is_at_hand(_autograd.walk([node_of(outputs)]))
-    assert len(calls) == 1
-    with disable_saved_tensors_hooks("theirs"):
-        assert not _autograd.saved_is_at_hand(_autograd.walk([node_of(outputs)]))
-        with pytest.raises(RuntimeError, match="theirs"), save_on_cpu():
-            pass
-
-
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_a_pass_is_known_by_the_first_nodes_that_save(is_kept: bool) -> None:  # noqa: FBT001
+def test_passed_graph_is_detected(is_kept: bool) -> None:  # noqa: FBT001
     middle = leaf(2).sin()
     outputs = (middle + middle * 2).view(2, 1).t() + 1
     assert not _autograd.was_passed(node_of(outputs))
     outputs.sum().backward(retain_graph=is_kept)
     assert _autograd.was_passed(node_of(outputs)) != is_kept
-
-
-def test_a_pass_through_a_custom_function_is_known() -> None:
-    outputs: Any = Square.apply(holding(1.0) * 3.0)  # type: ignore[no-untyped-call]
-    assert not _autograd.was_passed(outputs.grad_fn)
-    outputs.sum().backward()
-    assert _autograd.was_passed(outputs.grad_fn)

@@ -1,17 +1,17 @@
-"""One test a fact about where a gradient arrives, and the path that it takes there."""
+"""Facts about edges and paths, one test each."""
 
 from typing import Any
 
-import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from leafgrad import _autograd
+from tests.apart import RunApart
 from tests.tensors import leaf, node_of
 
 
 class WatchingDispatchMode(TorchDispatchMode):
-    """A mode that records every operation that reaches PyTorch's kernels."""
+    """A mode that records each operation."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -27,7 +27,7 @@ def view_under_no_grad(base: torch.Tensor) -> torch.Tensor:
         return base[:]
 
 
-def test_a_gradient_arrives_where_autograd_would_send_it() -> None:
+def test_gradient_edge_is_where_autograd_sends_gradient() -> None:
     x = leaf(3)
     third = x.unbind()[2]
     node = node_of(x * 2).next_functions[0][0]
@@ -40,19 +40,19 @@ def test_a_gradient_arrives_where_autograd_would_send_it() -> None:
     assert _autograd.gradient_edge(unrecorded) is None
 
 
-def test_the_edge_of_a_leaf_leads_to_its_accumulator() -> None:
+def test_edge_of_leaf_is_its_accumulator() -> None:
     leaf = torch.ones(2, requires_grad=True)
     with torch.no_grad():
         edge = _autograd.edge_by_use(leaf)
     assert edge == node_of(leaf * 2).next_functions[0]
 
 
-def test_the_edge_of_a_result_leads_to_the_node_and_output_that_made_it() -> None:
+def test_edge_of_result_is_its_node_and_output() -> None:
     parts = torch.ones(2, requires_grad=True).unbind()
     assert _autograd.edge_by_use(parts[1]) == (parts[0].grad_fn, 1)
 
 
-def test_a_constant_and_an_unrecorded_view_have_no_edge() -> None:
+def test_constant_and_unrecorded_view_have_no_edge() -> None:
     leaf = torch.ones(2, requires_grad=True)
     with torch.no_grad():
         view = leaf[:1]
@@ -60,7 +60,7 @@ def test_a_constant_and_an_unrecorded_view_have_no_edge() -> None:
     assert _autograd.edge_by_use(view) is _autograd.edge_by_use(torch.ones(2)) is None
 
 
-def test_only_a_leaf_with_a_flag_of_its_own_has_an_accumulator() -> None:
+def test_only_leaf_with_own_flag_has_accumulator() -> None:
     base = leaf(2)
     constant = torch.ones(2)
     early = constant[:]
@@ -72,16 +72,7 @@ def test_only_a_leaf_with_a_flag_of_its_own_has_an_accumulator() -> None:
     assert not _autograd.has_accumulator(early)
 
 
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-def test_a_view_of_a_nested_tensor_is_told_apart_as_well() -> None:
-    base = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], requires_grad=True)
-    with torch.no_grad():
-        view = base.transpose(1, 2)
-    assert not _autograd.has_accumulator(view)
-    assert _autograd.has_accumulator(view.requires_grad_())
-
-
-def test_looking_for_an_accumulator_leaves_no_trace_in_the_thread_that_asks(
+def test_accumulator_check_runs_no_operation(
     watching_mode: Any,
 ) -> None:
     view = view_under_no_grad(leaf(2))
@@ -95,7 +86,7 @@ def test_looking_for_an_accumulator_leaves_no_trace_in_the_thread_that_asks(
         assert not _autograd.has_accumulator(view)
 
 
-def test_the_path_between_are_those_on_a_path_and_no_others() -> None:
+def test_path_between_has_nodes_on_paths_only() -> None:
     x, y = (torch.ones(2, requires_grad=True) for _ in "xy")
     inner = x.exp()
     outputs = inner.sin() * y.cos() + inner
@@ -106,7 +97,7 @@ def test_the_path_between_are_those_on_a_path_and_no_others() -> None:
     }
 
 
-def test_nothing_is_between_a_tensor_and_itself_and_no_path_is_none() -> None:
+def test_path_between_is_empty_or_none() -> None:
     x, y = (torch.ones(2, requires_grad=True) for _ in "xy")
     edge = _autograd.edge_by_use(x)
     assert edge is not None
@@ -116,6 +107,113 @@ def test_nothing_is_between_a_tensor_and_itself_and_no_path_is_none() -> None:
     assert _autograd.path_between(y, torch.ones(2)) is None
 
 
-def test_another_output_of_the_same_node_is_not_on_the_path() -> None:
+def test_other_output_of_node_is_not_on_path() -> None:
     first, second = torch.ones(2, requires_grad=True).unbind()
     assert _autograd.path_between(first * 2, second) is None
+
+
+# --- One test a fact about the numbers that outlive a graph
+
+
+def test_leaves_and_results_have_distinct_numbers() -> None:
+    x = leaf(2)
+    y, z = x.sin(), x.cos()
+    assert _autograd.number_of(x) < 0 <= _autograd.number_of(y) < _autograd.number_of(z)
+    assert _autograd.number_of(x) != _autograd.number_of(leaf(2))
+
+
+def test_unrecorded_view_has_number_of_its_base() -> None:
+    x = leaf(2)
+    y = x.exp()
+    with torch.no_grad():
+        views = x[0], y[0]
+    assert list(map(_autograd.number_of, views)) == [_autograd.number_of(x), _autograd.number_of(y)]
+    assert _autograd.number_of(y[0]) > _autograd.number_of(y)
+
+
+def test_structure_outlives_graph() -> None:
+    x, other = leaf(2), leaf(2)
+    structure = _autograd.GraphStructure()
+    inner = structure.add(x.sin())
+    numbers = structure.add(x.sin() * other), structure.add(other.cos())
+    assert structure.depend_on(x) >= {inner, numbers[0], _autograd.number_of(x)}
+    assert numbers[1] not in structure.depend_on(x)
+    assert structure.depend_on(other) >= {*numbers}
+
+
+def test_structure_adds_new_nodes_only() -> None:
+    structure = _autograd.GraphStructure()
+    y = leaf(2).sin()
+    structure.add(y)
+    before = len(structure.successors)
+    structure.add(y)
+    structure.add(y.cos())
+    assert len(structure.successors) == before + 1
+
+
+DEEP = """
+import torch
+from leafgrad import _autograd
+structure = _autograd.GraphStructure()
+x = torch.ones(1, requires_grad=True)
+for number in range(100_000):
+    x = x.sin()
+    if number % 10_000 == 0:
+        structure.add(x)
+structure.add(x)
+print(len(structure.successors))
+del x
+print("freed")
+"""
+
+
+def test_deep_graph_of_structure_can_be_freed(run_apart: RunApart) -> None:
+    run = run_apart(DEEP)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "100001\nfreed\n", "")
+
+
+def number(tensor: torch.Tensor) -> int:
+    return _autograd.number_of(tensor)
+
+
+def test_living_graph_follows_tensors() -> None:
+    x = leaf(2)
+    y = x.sin().exp()
+    nodes, living = _autograd.living_graph()
+    assert y.grad_fn in nodes
+    inner: Any = y.grad_fn
+    assert {number(x), number(y), _autograd.sequence_nr(inner.next_functions[0][0])} <= living
+    gone = number(y)
+    del y, inner, nodes
+    assert gone not in _autograd.living_graph()[1]
+
+
+def test_living_graph_has_gradients_bases_and_wrapped_tensors() -> None:
+    x = leaf(2)
+    (slope,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
+    x.grad = slope
+    behind = number(slope)
+    base = x * 2
+    view, of_base = base[:1], number(base)
+    del slope, base
+    assert {behind, of_base, number(view)} <= _autograd.living_graph()[1]
+    found = []
+
+    def inside(row: torch.Tensor) -> torch.Tensor:
+        y = row * 2
+        found.append(_autograd.living_graph()[1])
+        return y
+
+    made = torch.func.vmap(inside)(leaf(2, 3))
+    assert number(made) - 1 in found[0] or number(made) in found[0]
+
+
+def test_living_graph_does_not_update_stale_views() -> None:
+    base = leaf(4) * 1
+    view = base[:2]
+    base.mul_(2)
+    start = _autograd.next_sequence_nr()
+    assert number(base) in _autograd.living_graph()[1]
+    assert _autograd.next_sequence_nr() == start
+    assert view.grad_fn is not None
+    assert _autograd.next_sequence_nr() == start + 1

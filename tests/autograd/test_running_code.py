@@ -1,6 +1,7 @@
-"""What PyTorch's own code is doing, by the frames that run it."""
+"""Facts about running code of PyTorch, one test each."""
 
 import inspect
+import threading
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -8,9 +9,11 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.nn.modules import module
+from torch.nn.modules.module import register_module_forward_hook
 from torch.overrides import TorchFunctionMode
 
-from leafgrad import _autograd
+from leafgrad import _autograd, record
 
 
 def is_grad_mode(frame: FrameType) -> bool:
@@ -18,7 +21,7 @@ def is_grad_mode(frame: FrameType) -> bool:
 
 
 class Switches(TorchFunctionMode):
-    """Notes to what gradients are switched, and which frames of PyTorch's lead there."""
+    """Records each switch of the grad mode and whether PyTorch's frames lead to it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,20 +61,20 @@ class Decorated(nn.Module):
 
 
 @pytest.mark.parametrize("switch", [block, call, decorated, Decorated()])
-def test_a_mode_is_shown_each_switch_of_gradients(switch: Callable[[], None]) -> None:
+def test_mode_sees_each_grad_mode_switch(switch: Callable[[], None]) -> None:
     with Switches() as switches:
         switch()
     assert switches.seen == [(False, True), (True, True)]
 
 
-def test_a_switch_within_a_function_of_pytorch_is_told_apart() -> None:
+def test_grad_mode_switch_inside_pytorch_is_detected() -> None:
     with Switches() as switches:
         torch.distributions.Normal(torch.ones(2), 1.0).sample()
     assert switches.seen == [(False, False), (True, False)]
 
 
 class Custom(torch.optim.Optimizer):
-    """An optimizer of one's own, which looks at the frames around its step."""
+    """An optimizer that inspects the frames around its step."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters, {})
@@ -84,7 +87,61 @@ class Custom(torch.optim.Optimizer):
             frame = frame.f_back
 
 
-def test_the_frame_around_a_step_tells_the_optimizer() -> None:
+def test_stepping_optimizer_is_found_by_frame() -> None:
     optimizer = Custom([torch.ones(1, requires_grad=True)])
     optimizer.step()
     assert [name for name in optimizer.found if name] == ["Custom"]
+
+
+# --- One test a fact about how parameters are made, and about the state of a module
+
+
+def test_watched_parameters_reports_own_thread_only() -> None:
+    seen: list[Any] = []
+    x = torch.ones(2)
+    with _autograd.watched_parameters(lambda data, made: seen.append((data, made))):
+        with _autograd.watched_parameters(lambda *_: None):
+            first = nn.Parameter(x)
+        second = nn.Parameter(data=x, requires_grad=False)
+        nn.Parameter()
+        thread = threading.Thread(target=nn.Parameter, args=(x,))
+        thread.start()
+        thread.join()
+    third = nn.Parameter(x)
+    assert [made for _, made in seen] == [first, second]
+    assert all(data is x for data, _ in seen)
+    assert type(third) is nn.Parameter
+    assert "__call__" not in vars(type(nn.Parameter))
+
+
+# --- What PyTorch leaves of a hook on all modules, for which leafgrad removes it by its own door
+
+
+def hooked() -> torch.utils.hooks.RemovableHandle:
+    return register_module_forward_hook(lambda *_: None, with_kwargs=True, always_call=True)
+
+
+def left(handle: torch.utils.hooks.RemovableHandle) -> bool:
+    return handle.id in vars(module)["_global_forward_hooks_with_kwargs"]
+
+
+def test_remove_hook_on_all_removes_what_remove_leaves() -> None:
+    handle = hooked()
+    handle.remove()
+    assert left(handle)
+    _autograd.remove_hook_on_all(handle)
+    assert not left(handle)
+
+
+def test_hook_on_all_modules_is_removed() -> None:
+    before = module._has_any_global_hook()
+    handle = hooked()
+    _autograd.remove_hook_on_all(handle)
+    assert module._has_any_global_hook() == before
+
+
+def test_recording_leaves_no_hook() -> None:
+    before = module._has_any_global_hook()
+    with record():
+        torch.nn.Linear(2, 1)(torch.ones(2))
+    assert module._has_any_global_hook() == before

@@ -1,4 +1,4 @@
-"""One test a fact about what a node saved for backward."""
+"""Facts about saved tensors, one test each."""
 
 import gc
 import weakref
@@ -18,7 +18,7 @@ EACH_SLOT_CAN_BE_ASKED = hasattr(torch._C._autograd.SavedTensor, "unpack")
 
 
 class Doubled(torch.autograd.Function):
-    """Keeps its input, nothing, and its output; and some of it on ctx."""
+    """Saves its input, None and its output, and keeps more on ctx."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -45,7 +45,7 @@ def refuse(*_: object) -> Any:
     raise AssertionError("a hook was called")
 
 
-def test_a_saved_tensor_is_read_where_it_is() -> None:
+def test_saved_tensor_is_read_without_copy() -> None:
     x = leaf(2)
     (slot,) = _autograd.saved_slots(node_of(x.sin()))
     assert slot.name == "self"
@@ -56,7 +56,7 @@ def test_a_saved_tensor_is_read_where_it_is() -> None:
     assert own.tensor.data_ptr() == y.data_ptr()
 
 
-def test_a_freed_slot_is_told_from_one_that_never_held_a_tensor() -> None:
+def test_freed_slot_differs_from_empty_one() -> None:
     y = torch.nn.functional.layer_norm(leaf(2), (2,))
     before = slot_states(y)
     y.sum().backward()
@@ -64,7 +64,7 @@ def test_a_freed_slot_is_told_from_one_that_never_held_a_tensor() -> None:
     assert slot_states(y) == {"input": "freed", "result1": "freed", "result2": "freed"}
 
 
-def test_a_list_of_slots_leaves_out_those_that_never_held_a_tensor_and_is_freed_as_one() -> None:
+def test_list_of_slots_is_freed_as_one() -> None:
     y = leaf(2, 2)[:, torch.tensor([0])]
     before = slot_states(y)
     y.sum().backward()
@@ -72,13 +72,13 @@ def test_a_list_of_slots_leaves_out_those_that_never_held_a_tensor_and_is_freed_
     assert slot_states(y) == {"indices": "freed"}
 
 
-def test_a_hook_is_seen_and_not_called() -> None:
+def test_unpack_hook_is_not_called() -> None:
     with torch.autograd.graph.saved_tensors_hooks(lambda _: None, refuse):
         y = leaf(2).sin()
     assert slot_states(y) == {"self": "packed"}
 
 
-def test_a_slot_moved_to_the_cpu_is_told_from_one_packed_by_any_hook() -> None:
+def test_offloaded_slot_is_detected() -> None:
     with torch.autograd.graph.save_on_cpu():
         y = leaf(2).exp()
     (slot,) = _autograd.saved_slots(node_of(y))
@@ -87,7 +87,7 @@ def test_a_slot_moved_to_the_cpu_is_told_from_one_packed_by_any_hook() -> None:
     assert slot.tensor.data_ptr() == y.data_ptr()
 
 
-def test_a_checkpoint_is_seen_and_not_run_again() -> None:
+def test_reading_slots_does_not_rerun_checkpoint() -> None:
     runs: list[None] = []
 
     def block(x: torch.Tensor) -> torch.Tensor:
@@ -108,7 +108,7 @@ INPUTS_OF_A_BLOCK = (
 
 
 @pytest.mark.skipif(not INPUTS_OF_A_BLOCK, reason="PyTorch keeps them elsewhere")
-def test_what_a_checkpointed_block_was_given_stands_where_backward_first_asks_for_it() -> None:
+def test_inputs_of_checkpointed_block_are_at_its_last_node() -> None:
     def block(x: torch.Tensor, _: float, factor: torch.Tensor) -> torch.Tensor:
         return (x * factor).exp()
 
@@ -126,38 +126,13 @@ def test_what_a_checkpointed_block_was_given_stands_where_backward_first_asks_fo
     assert [slot[:2] for slot in _autograd.saved_slots(mul)] == [("other", "recompute")]
 
 
-@pytest.mark.skipif(not INPUTS_OF_A_BLOCK, reason="PyTorch keeps them elsewhere")
-def test_a_block_within_a_block_leads_to_what_the_outer_one_was_given() -> None:
-    def outer(x: torch.Tensor) -> Any:
-        return torch.utils.checkpoint.checkpoint(torch.sin, x.view(2), use_reentrant=False)
-
-    x = leaf(2, 1) * 1
-    y = torch.utils.checkpoint.checkpoint(outer, x, use_reentrant=False)
-    slots = _autograd.saved_slots(node_of(y))
-    assert [slot.state for slot in slots] == ["recompute", "recompute", "live"]
-    assert slots[2].tensor is x
-
-
-def test_a_block_that_runs_again_can_be_looked_at_from_within() -> None:
-    seen: list[dict[str, str]] = []
-
-    def block(x: torch.Tensor) -> torch.Tensor:
-        y = x.sin()
-        seen.append(slot_states(y))
-        return y.exp()
-
-    y = torch.utils.checkpoint.checkpoint(block, leaf(2), use_reentrant=False)
-    y.sum().backward()
-    assert seen == [{"self": "recompute"} | INPUTS_OF_A_BLOCK, {"self": "recompute"}]
-
-
-def test_a_list_of_saved_tensors_is_numbered() -> None:
+def test_list_of_saved_tensors_is_numbered() -> None:
     y = torch._foreach_div([leaf(2), leaf(2)], [leaf(2), leaf(2)])[0]
     names = ["other[0]", "other[1]", "self[0]", "self[1]"]
     assert slot_states(y) == dict.fromkeys(names, "live")
 
 
-def test_a_custom_function_shows_what_it_saved_and_what_it_keeps_on_its_ctx() -> None:
+def test_slots_of_custom_function_include_ctx() -> None:
     x = leaf(2)
     y = outcome_of(Doubled, x)
     names = ["saved_tensors[0]", "saved_tensors[2]", "ctx.mask", "ctx.pair[0]"]
@@ -166,14 +141,14 @@ def test_a_custom_function_shows_what_it_saved_and_what_it_keeps_on_its_ctx() ->
 
 
 class Unspoken:
-    """Does not tell what it is."""
+    """An object without a repr."""
 
     def __repr__(self) -> str:
         raise AssertionError
 
 
 class Collected(torch.autograd.Function):
-    """Keeps tensors in a nest that holds itself."""
+    """Keeps tensors in a dict that contains itself."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -186,7 +161,7 @@ class Collected(torch.autograd.Function):
         return ctx.nest["one"]
 
 
-def test_a_nest_on_a_ctx_is_looked_into() -> None:
+def test_nested_tensors_on_ctx_are_found() -> None:
     y = outcome_of(Collected, leaf(2))
     assert [slot.name for slot in _autograd.saved_slots(node_of(y))] == [
         "ctx.nest['one']",
@@ -195,14 +170,14 @@ def test_a_nest_on_a_ctx_is_looked_into() -> None:
     ]
 
 
-def test_a_custom_function_is_freed_as_one_but_for_what_is_on_its_ctx() -> None:
+def test_ctx_outlives_freed_slots() -> None:
     y = outcome_of(Doubled, leaf(2))
     y.sum().backward()
     assert slot_states(y) == {"saved_tensors": "freed", "ctx.mask": "live", "ctx.pair[0]": "live"}
 
 
 def kept_in(seen: list[torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Make a hook that gives what it gets, and leaves a trace."""
+    """Return a hook that records its tensors."""
 
     def hook(tensor: torch.Tensor) -> torch.Tensor:
         seen.append(tensor)
@@ -212,7 +187,7 @@ def kept_in(seen: list[torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 @pytest.mark.skipif(not EACH_SLOT_CAN_BE_ASKED, reason="PyTorch does not show it")
-def test_a_saved_tensor_that_was_detached_in_place_is_told_from_others() -> None:
+def test_saved_tensor_detached_in_place_is_detected() -> None:
     h = leaf(2) * 1
     sine, product = node_of(h.sin()), node_of(h * leaf(2))
     assert not any(map(_autograd.keeps_detached, (sine, product)))
@@ -220,7 +195,7 @@ def test_a_saved_tensor_that_was_detached_in_place_is_told_from_others() -> None
     assert all(map(_autograd.keeps_detached, (sine, product)))
 
 
-def test_what_a_node_may_still_unpack_counts_as_attached() -> None:
+def test_unpackable_tensor_counts_as_attached() -> None:
     h, made, written = leaf(2) * 1, leaf(2).exp(), leaf(2).exp()
     unpacked = list[torch.Tensor]()
     hooks = torch.autograd.graph.saved_tensors_hooks(torch.Tensor.detach, kept_in(unpacked))
@@ -237,7 +212,7 @@ def test_what_a_node_may_still_unpack_counts_as_attached() -> None:
         tensor.sum().backward(retain_graph=True)
 
 
-def test_a_write_in_place_shows_in_the_versions() -> None:
+def test_write_in_place_changes_version() -> None:
     a = leaf(2) * 1
     y = a.sin()
     assert versions(y) == {"self": (0, 0)}
@@ -246,7 +221,7 @@ def test_a_write_in_place_shows_in_the_versions() -> None:
     assert versions(a.cos()) == {"self": (1, 1)}
 
 
-def test_a_write_into_a_nodes_own_saved_output_shows_as_well() -> None:
+def test_write_into_saved_output_changes_version() -> None:
     y = leaf(2).exp()
     node = node_of(y)
     y.add_(1)
@@ -257,7 +232,7 @@ def test_a_write_into_a_nodes_own_saved_output_shows_as_well() -> None:
 
 
 class Kept(torch.autograd.Function):
-    """Keeps its two inputs and its two outputs."""
+    """Saves an input and both outputs."""
 
     @staticmethod
     def forward(ctx: Any, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -284,7 +259,7 @@ class Kept(torch.autograd.Function):
         pytest.param((1, 2), [(0, 0), (None, 1), (None, 1)], id="both outputs"),
     ],
 )
-def test_a_saved_version_is_told_only_where_pytorch_lets_it_be_known(
+def test_saved_version_is_none_where_pytorch_hides_it(
     written: tuple[int, ...], expected: list[tuple[int | None, int]]
 ) -> None:
     a = leaf(2) * 1
@@ -297,27 +272,7 @@ def test_a_saved_version_is_told_only_where_pytorch_lets_it_be_known(
     assert found == expected
 
 
-class Written(torch.autograd.Function):
-    """Keeps its two outputs, which it has written to."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        outputs = x.sin().add_(1), x.cos().add_(1)
-        ctx.save_for_backward(*outputs)
-        return outputs
-
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> Any:
-        return ctx.saved_tensors[0]
-
-
-def test_many_saved_versions_are_told_at_once_where_the_node_has_no_complaint() -> None:
-    outputs = outcome_of(Written, leaf(2))
-    slots = _autograd.saved_slots(node_of(outputs[0]))
-    assert [(slot.saved_version, slot.current_version) for slot in slots] == [(1, 1), (1, 1)]
-
-
-def test_no_hook_is_called_to_learn_the_version_of_an_own_output() -> None:
+def test_version_of_own_output_calls_no_hook() -> None:
     outputs = outcome_of(Kept, leaf(2) * 1, leaf(2))
     node = node_of(outputs[0])
     node._raw_saved_tensors[0].register_hooks(lambda _: None, refuse)
@@ -329,7 +284,7 @@ def test_no_hook_is_called_to_learn_the_version_of_an_own_output() -> None:
     assert slots[1].saved_version is None
 
 
-def test_reading_what_a_custom_function_saved_does_not_keep_its_class_alive() -> None:
+def test_reading_slots_keeps_no_class_alive() -> None:
     def made() -> weakref.ref[type]:
         class Passing(Doubled):
             pass
@@ -343,7 +298,7 @@ def test_reading_what_a_custom_function_saved_does_not_keep_its_class_alive() ->
 
 
 def results_of_all_kinds() -> list[torch.Tensor]:
-    """Make what saved a tensor as it is, one written to since or before, a list, none, and more."""
+    """Return results whose nodes saved tensors of all kinds."""
     x, hidden, parameter = leaf(2, 2), leaf(2, 2) * 1, torch.nn.Parameter(torch.ones(2, 2))
     results = [x.sin(), hidden.sin(), (x * 1).exp().sigmoid_(), x @ parameter.t(), x * parameter]
     results += [x[:, torch.tensor([0])], x + 1, outcome_of(Doubled, x), (x * 1).exp()]
@@ -370,7 +325,7 @@ def told_one_by_one(place: int, slot: Slot) -> tuple[object, ...]:
     return place, storage, storage, slot.name, slot.state, *seen, *versions
 
 
-def test_what_many_nodes_saved_is_what_their_slots_tell_one_by_one() -> None:
+def test_read_saved_matches_saved_slots() -> None:
     results = results_of_all_kinds()
     nodes = [*map(node_of, results)]
     slots = [(place, s) for place, node in enumerate(nodes) for s in _autograd.saved_slots(node)]

@@ -1,4 +1,4 @@
-"""One test a fact about what a tensor is."""
+"""Facts about tensors, one test each."""
 
 import re
 import warnings
@@ -13,10 +13,11 @@ from torch.fx.experimental.symbolic_shapes import (
     ShapeEnv,
     StatelessSymbolicContext,
 )
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from leafgrad import _autograd
 from leafgrad._autograd.tensor import facts, inner_tensors, is_parameter_or_view
-from tests.tensors import leaf
+from tests.tensors import custom, leaf
 from tests.trace.test_trace_graph import Wrapped
 
 
@@ -51,7 +52,7 @@ def view_under_no_grad(base: torch.Tensor) -> torch.Tensor:
         return base[:]
 
 
-def test_a_subclass_sees_reads_from_outside_and_none_while_unobserved() -> None:
+def test_subclass_sees_no_read_while_unobserved() -> None:
     tensor = watched()
     with _autograd.unobserved():
         assert tensor.requires_grad
@@ -60,7 +61,7 @@ def test_a_subclass_sees_reads_from_outside_and_none_while_unobserved() -> None:
     assert len(Watching.calls) == 1
 
 
-def test_a_mode_sees_reads_and_none_while_unobserved(watching_mode: Any) -> None:
+def test_mode_sees_no_read_while_unobserved(watching_mode: Any) -> None:
     tensor = watched()
     with watching_mode as mode:
         with _autograd.unobserved():
@@ -70,7 +71,7 @@ def test_a_mode_sees_reads_and_none_while_unobserved(watching_mode: Any) -> None
         assert len(mode.calls) == 1
 
 
-def test_a_plain_computation_passes_by_modes_and_transforms(watching_mode: Any) -> None:
+def test_plain_computation_bypasses_modes_and_transforms(watching_mode: Any) -> None:
     made: list[torch.Tensor] = []
 
     def compute(x: torch.Tensor) -> torch.Tensor:
@@ -95,7 +96,7 @@ def test_a_plain_computation_passes_by_modes_and_transforms(watching_mode: Any) 
         assert one.tolist() == [1, 2]
 
 
-def test_a_plain_read_passes_by_what_a_subclass_puts_in_its_place() -> None:
+def test_plain_read_bypasses_subclass() -> None:
     tensor = watched()
     with _autograd.unobserved():
         assert tensor.shape == "anything"
@@ -104,50 +105,39 @@ def test_a_plain_read_passes_by_what_a_subclass_puts_in_its_place() -> None:
     assert Watching.calls == []
 
 
-@pytest.mark.parametrize(
-    ("tensor", "is_parameter"),
-    [
-        (torch.nn.Parameter(torch.ones(2)), True),
-        (torch.nn.Parameter(watched()), True),
-        (torch.nn.LazyLinear(2).weight, True),
-        (torch.ones(2), False),
-        (torch.nn.Buffer(torch.ones(2)), False),
-        (watched(), False),
-    ],
-    ids=["plain", "subclass", "lazy", "tensor", "buffer", "watching"],
-)
-def test_a_parameter_is_told_by_its_type_or_by_its_mark(
-    tensor: torch.Tensor, *, is_parameter: bool
-) -> None:
+def test_parameters_are_known_by_type_or_mark() -> None:
+    parameters = [torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(watched())]
+    others = [torch.ones(2), torch.nn.Buffer(torch.ones(2)), watched()]
     Watching.calls.clear()
-    assert _autograd.is_parameter(tensor) is is_parameter
+    assert [*map(_autograd.is_parameter, parameters + others)] == [True] * 2 + [False] * 3
+    assert _autograd.is_parameter(torch.nn.LazyLinear(2).weight)
     assert Watching.calls == []
 
 
-def test_a_slice_is_a_view_and_a_detached_tensor_is_none() -> None:
+def test_views_are_detected() -> None:
     assert _autograd.is_view(leaf(2)[:1])
     assert not _autograd.is_view(leaf(2).detach())
     assert not _autograd.is_view(leaf(2))
 
 
-def test_a_view_knows_its_base() -> None:
+def test_base_of_view() -> None:
     leaf = torch.ones(2, 3, requires_grad=True)
     assert _autograd.base(leaf[:, 1:][0]) is leaf
     assert _autograd.base(leaf) is None
 
 
-def test_a_view_of_a_parameter_is_told_from_other_tensors() -> None:
+def test_view_of_parameter_is_detected() -> None:
     weight = torch.nn.Parameter(torch.ones(2, 3), requires_grad=False)
     tensors = [weight, weight.t(), weight.detach(), torch.ones(2)]
     assert [is_parameter_or_view(t) for t in tensors] == [True, True, False, False]
 
 
 class Marked(torch.Tensor):
-    """A subclass without code of its own."""
+    """A subclass without code."""
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-def test_the_facts_of_a_tensor_are_those_that_are_told_one_by_one() -> None:
+def test_facts_match_single_reads() -> None:
     weight = torch.nn.Parameter(torch.ones(2, 3), requires_grad=False)
     plain = torch.ones(2, 3, dtype=torch.float64)
     strided = torch.nested.nested_tensor([torch.ones(2), torch.ones(4)], layout=torch.strided)
@@ -160,7 +150,7 @@ def test_the_facts_of_a_tensor_are_those_that_are_told_one_by_one() -> None:
         assert facts(one, {identity}) == (identity, (*told, True))
 
 
-def test_the_version_counts_writes_and_an_inference_tensor_has_none() -> None:
+def test_version_counts_writes() -> None:
     assert _autograd.version(torch.ones(2).add_(1).mul_(2)) == 2
     with torch.inference_mode():
         tensor = torch.ones(2)
@@ -169,7 +159,7 @@ def test_the_version_counts_writes_and_an_inference_tensor_has_none() -> None:
         tensor._version  # noqa: B018
 
 
-def test_a_storage_is_told_by_its_identity_and_has_its_bytes_where_there_is_one() -> None:
+def test_storage_has_identity_and_bytes() -> None:
     whole = torch.ones(4, dtype=torch.float64)
     assert _autograd.storage(whole[1:]) == _autograd.storage(whole)
     assert _autograd.storage(whole.clone()) != _autograd.storage(whole)
@@ -180,7 +170,7 @@ def test_a_storage_is_told_by_its_identity_and_has_its_bytes_where_there_is_one(
     assert _autograd.storage(whole.to_sparse()) is None
 
 
-def test_of_parameters_the_storages_are_told_those_that_there_are() -> None:
+def test_storages_of_parameters() -> None:
     whole, other = torch.ones(4), torch.ones(2)
     parameters = [torch.nn.Parameter(whole), torch.nn.Parameter(torch.eye(2).to_sparse())]
     other._is_param = True
@@ -190,7 +180,7 @@ def test_of_parameters_the_storages_are_told_those_that_there_are() -> None:
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
-def test_a_nested_tensor_has_a_ragged_size(layout: torch.layout) -> None:
+def test_nested_tensor_has_ragged_size(layout: torch.layout) -> None:
     nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=layout)
     assert _autograd.shape(nested) == (2, "ragged", 3)
 
@@ -202,7 +192,7 @@ def symbolic(environment: ShapeEnv) -> torch.Tensor:
     )
 
 
-def test_a_symbolic_size_is_read_as_its_symbol_and_not_settled() -> None:
+def test_symbolic_size_adds_no_guard() -> None:
     environment = ShapeEnv()
     tensor = symbolic(environment)
     symbol, columns = _autograd.shape(tensor) or ()
@@ -212,7 +202,7 @@ def test_a_symbolic_size_is_read_as_its_symbol_and_not_settled() -> None:
     assert environment.guards == []
 
 
-def test_symbolic_bytes_are_no_number_and_not_settled() -> None:
+def test_symbolic_bytes_are_none() -> None:
     environment = ShapeEnv()
     y = symbolic(environment).requires_grad_().sin()
     _, (*_, nbytes, _) = facts(y)
@@ -220,18 +210,6 @@ def test_symbolic_bytes_are_no_number_and_not_settled() -> None:
     (kept,) = _autograd.read_saved([_autograd.gradient_edge(y)[0]], ())  # type: ignore[index]
     assert (kept.name, kept.state) == ("self", "live")
     assert environment.guards == []
-
-
-@pytest.mark.parametrize("size", [(), (0,), (2, 3)])
-def test_any_other_shape_is_a_tuple_of_numbers(size: tuple[int, ...]) -> None:
-    assert _autograd.shape(torch.empty(size)) == size
-
-
-def test_a_lazy_parameter_has_no_shape_until_it_has_a_value() -> None:
-    module = torch.nn.LazyLinear(2)
-    assert _autograd.shape(module.weight) is None
-    module(torch.ones(5, 3))
-    assert _autograd.shape(module.weight) == (2, 3)
 
 
 def with_grad(tensor: torch.Tensor) -> torch.Tensor:
@@ -251,11 +229,11 @@ def with_grad(tensor: torch.Tensor) -> torch.Tensor:
     ],
     ids=["leaf", "filled leaf", "constant", "non-leaf", "assigned", "turned non-leaf"],
 )
-def test_a_gradient_is_seen_wherever_it_is(tensor: torch.Tensor, *, has_grad: bool) -> None:
+def test_has_grad_of_any_tensor(tensor: torch.Tensor, *, has_grad: bool) -> None:
     assert _autograd.has_grad(tensor) is has_grad
 
 
-def test_asking_a_non_leaf_for_its_gradient_is_silent_and_spoils_no_later_warning() -> None:
+def test_has_grad_of_intermediate_tensor_does_not_warn() -> None:
     tensor = leaf(2) * 2
     filters = list(warnings.filters)
     with warnings.catch_warnings(record=True) as caught:
@@ -267,7 +245,7 @@ def test_asking_a_non_leaf_for_its_gradient_is_silent_and_spoils_no_later_warnin
         assert tensor.grad is None
 
 
-def test_a_write_makes_some_views_invalid_and_brings_others_up_to_date() -> None:
+def test_invalid_views_are_detected() -> None:
     base = leaf(2)
     followed, from_unbind, from_no_grad = base[:], base.unbind()[0], view_under_no_grad(base)
     views = [followed, from_unbind, from_no_grad]
@@ -279,23 +257,14 @@ def test_a_write_makes_some_views_invalid_and_brings_others_up_to_date() -> None
         from_unbind.is_leaf  # noqa: B018
 
 
-def test_the_gradient_of_an_invalid_view_is_seen_as_well() -> None:
-    base = leaf(2)
-    empty, filled = base.unbind()
-    with_grad(filled)
-    with torch.no_grad():
-        base.add_(1)
-    assert [_autograd.has_grad(view) for view in (empty, filled)] == [False, True]
-
-
-def test_the_modes_that_see_calls_are_counted(watching_mode: Any) -> None:
+def test_function_modes_are_counted(watching_mode: Any) -> None:
     before = _autograd.function_modes()
     with watching_mode:
         inside = _autograd.function_modes()
     assert (before, inside) == (0, 1)
 
 
-def test_what_a_tensor_wraps_is_shown_if_it_tells() -> None:
+def test_inner_tensors_of_wrapper() -> None:
     ragged = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
     wrapped = dict(inner_tensors(ragged) or [])
     assert {"._values", "._offsets"} <= wrapped.keys()
@@ -308,7 +277,7 @@ def test_what_a_tensor_wraps_is_shown_if_it_tells() -> None:
 
 
 def wrappers_seen(transform: Callable[..., Any]) -> list[str | None]:
-    """Name the wrapper of the argument inside a transform, and of the tensor in that, and so on."""
+    """Return the names of the wrappers of the argument inside a transform, outer ones first."""
     seen: list[str | None] = []
 
     def look(tensor: torch.Tensor) -> torch.Tensor:
@@ -339,14 +308,14 @@ def pushed_forward(look: Callable[..., Any]) -> Callable[..., Any]:
     ],
     ids=["none", "vmap", "grad", "jvp", "functionalize", "grad in vmap"],
 )
-def test_a_wrapper_tells_its_transform_and_level(
+def test_functorch_wrapper_has_transform_and_level(
     transform: Callable[..., Any], wrappers: list[str | None]
 ) -> None:
     assert wrappers_seen(transform) == wrappers
 
 
 @pytest.mark.parametrize("transform", [torch.vmap, torch.func.grad])
-def test_a_wrapper_that_outlives_its_transform_is_told_apart(
+def test_wrapper_that_outlives_its_transform_is_ended(
     transform: Callable[..., Any],
 ) -> None:
     kept: list[torch.Tensor] = []
@@ -359,22 +328,122 @@ def test_a_wrapper_that_outlives_its_transform_is_told_apart(
     assert _autograd.functorch_wrapper(kept[0]) == "ended"
 
 
-def test_a_batch_of_gradients_is_told_whoever_sends_it() -> None:
+def test_batched_gradient_is_detected() -> None:
     seen = []
 
-    class Look(torch.autograd.Function):
-        @staticmethod
-        def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
-            return x.clone()
-
-        @staticmethod
-        def backward(_: Any, *gradients: Any) -> Any:
-            seen.append(_autograd.is_batch(gradients[0]))
-            return gradients[0]
+    def look(gradient: torch.Tensor) -> torch.Tensor:
+        seen.append(_autograd.is_batch(gradient))
+        return gradient
 
     x, units = leaf(2), torch.eye(2)
-    y: Any = Look.apply(x)  # type: ignore[no-untyped-call]
+    y = custom(look)(x)
     torch.autograd.grad(y, x, units[0], retain_graph=True)
     torch.autograd.grad(y, x, units, is_grads_batched=True, retain_graph=True)
     torch.func.vmap(lambda unit: torch.autograd.grad(y, x, unit, retain_graph=True))(units)
     assert seen == [False, True, True]
+
+
+# --- The numbers in tensors: which can be read, unseen, and to which output they belong
+
+
+def fake() -> torch.Tensor:
+    with FakeTensorMode():
+        return torch.ones(2)
+
+
+def nested() -> torch.Tensor:
+    return torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
+
+
+def emptied(nbytes: int) -> torch.Tensor:
+    tensor = torch.ones(2)
+    tensor.untyped_storage().resize_(nbytes)
+    return tensor
+
+
+READABLE: dict[str, Callable[[], torch.Tensor]] = {
+    "float": lambda: torch.ones(2),
+    "parameter": lambda: torch.nn.Parameter(torch.ones(2)),
+    "complex view": lambda: torch.ones(2, dtype=torch.complex64).conj(),
+    "boolean": lambda: torch.ones(2, dtype=torch.bool),
+    "inference": lambda: torch.inference_mode()(torch.ones)(2),
+    "empty": lambda: torch.ones(0),
+    "expanded": lambda: torch.ones(1).expand(1000),
+    "at the end of its memory": lambda: torch.ones(9)[8:],
+    "transposed": lambda: torch.ones(2, 3).T,
+}
+UNREADABLE: dict[str, Callable[[], torch.Tensor]] = {
+    "meta": lambda: torch.ones(2, device="meta"),
+    "sparse": lambda: torch.ones(2).to_sparse(),
+    "fake": fake,
+    "jagged": nested,
+    "quantized": lambda: torch.quantize_per_tensor(torch.ones(2), 1.0, 0, torch.qint8),
+    "packed bits": lambda: torch.ones(2, dtype=torch.uint8).view(torch.bits8),
+    "functionalized": lambda: torch._to_functional_tensor(torch.ones(2)),
+    "without memory": lambda: emptied(0),
+    "with too little memory": lambda: emptied(4),
+}
+
+
+@pytest.mark.parametrize("made", READABLE.values(), ids=READABLE)
+def test_ordinary_tensors_are_readable(made: Callable[[], torch.Tensor]) -> None:
+    assert _autograd.why_unread(made()) is None
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor")
+@pytest.mark.parametrize("made", UNREADABLE.values(), ids=UNREADABLE)
+def test_tensors_without_numbers_are_unreadable(made: Callable[[], torch.Tensor]) -> None:
+    assert _autograd.why_unread(made()) is not None
+
+
+WITHOUT_ONE_STORAGE: dict[str, Callable[[], torch.Tensor]] = {
+    "sparse": UNREADABLE["sparse"],
+    "fake": fake,
+    "jagged": nested,
+    "nested": lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+@pytest.mark.parametrize("made", WITHOUT_ONE_STORAGE.values(), ids=WITHOUT_ONE_STORAGE)
+def test_tensor_without_single_storage_lacks_no_memory(made: Callable[[], torch.Tensor]) -> None:
+    assert _autograd.lacking_memory(made()) is None
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "why"), [(0, "its storage holds nothing"), (4, "its storage holds too little")]
+)
+def test_shrunk_storage_lacks_memory(nbytes: int, why: str) -> None:
+    assert _autograd.why_unread(emptied(nbytes)) == why
+
+
+def test_tensor_inside_transform_is_unreadable() -> None:
+    seen = []
+
+    def look(x: torch.Tensor) -> torch.Tensor:
+        seen.append(_autograd.why_unread(x))
+        return x * x
+
+    torch.func.grad(look)(torch.tensor(2.0))
+    assert seen == ["it is inside torch.func"]
+
+
+def test_below_autograd_is_unseen_and_unrecorded() -> None:
+    calls = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            calls.append(func)
+            return func(*args, **(kwargs or {}))
+
+    x = torch.ones(1, requires_grad=True)
+    watch: Any = Watch
+    with watch():
+        with _autograd.below_autograd():
+            y = x + 1.0
+        assert calls == []
+        assert (x + 1.0).requires_grad
+        assert calls != []
+    assert not y.requires_grad

@@ -1,8 +1,7 @@
-"""One test a fact about a walk over a graph, and about the graph that it leaves."""
+"""Facts about walks over graphs, one test each."""
 
-import traceback
 from collections.abc import Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +13,7 @@ from tests.apart import RunApart
 from tests.tensors import leaf, node_of
 
 
-def test_a_node_is_named_as_pytorch_names_it() -> None:
+def test_node_has_name_of_pytorch() -> None:
     assert _autograd.grad_fn_name(leaf(2) * 2) == "MulBackward0"
     assert _autograd.grad_fn_name(leaf(2)) is None
     written = torch.ones(2)
@@ -55,14 +54,14 @@ for stride in (1, -1, 3):
 """
 
 
-def test_a_deep_graph_whose_steps_were_named_can_be_freed_on_a_small_stack(
+def test_deep_graph_can_be_freed_after_naming_its_nodes(
     run_apart: RunApart,
 ) -> None:
     run = run_apart(NAME_STEP_BY_STEP)
     assert (run.returncode, run.stdout, run.stderr) == (0, "1 0\n-1 0\n3 0\n", "")
 
 
-def test_an_interrupted_walk_leaves_a_graph_that_can_be_freed(
+def test_interrupted_walk_guards_graph(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     x = leaf(1)
@@ -88,33 +87,7 @@ def test_an_interrupted_walk_leaves_a_graph_that_can_be_freed(
     assert guarded > 0
 
 
-def depth_of_the_stack() -> int:
-    return sum(1 for _ in traceback.walk_stack(None))
-
-
-class Falling:
-    """Stands for a node: notes how deep the stack is when it dies, and what it holds dies next."""
-
-    depths: ClassVar[list[int]] = []
-
-    def __init__(self, held: object) -> None:
-        self.held = held
-
-    def __del__(self) -> None:
-        self.depths.append(depth_of_the_stack())
-
-
-def test_successors_die_after_one_another_and_not_within_one_another() -> None:
-    chain: Any = None
-    for _ in range(20):
-        chain = Falling(traversal._KeptSuccessors(((chain, 0),)))
-    Falling.depths.clear()
-    del chain
-    assert len(Falling.depths) == 20
-    assert max(Falling.depths) <= depth_of_the_stack() + 2
-
-
-def test_a_walk_meets_every_node_once_and_before_its_successors() -> None:
+def test_walk_meets_nodes_before_successors() -> None:
     x = leaf(2)
     a = x.sin()
     b = a * a + x.cos()
@@ -123,7 +96,7 @@ def test_a_walk_meets_every_node_once_and_before_its_successors() -> None:
     assert names == [*(f"{kind}Backward0" for kind in kinds), "AccumulateGrad"]
 
 
-def test_a_walk_tells_of_every_node_what_the_node_tells() -> None:
+def test_walk_has_next_functions_of_each_node() -> None:
     x = leaf(2)
     a = x.sin()
     b = a * a + torch.ones(2) * x.unbind()[1]
@@ -141,22 +114,14 @@ def marks(tensor: torch.Tensor) -> list[object]:
     return [mark for node in nodes for mark in node.metadata]
 
 
-def test_a_walk_leaves_a_shallow_graph_as_it_is() -> None:
-    x = leaf(2)
-    for _ in range(traversal._LONGEST_FALL - 1):
-        x = x.sin()
-    assert marks(x) == []
-    assert marks(x.sin()) == [traversal._KEPT]
-
-
-def test_a_walk_marks_one_node_in_every_so_many_of_a_deep_graph() -> None:
+def test_walk_guards_deep_graph() -> None:
     x = leaf(2)
     for _ in range(3 * traversal._LONGEST_FALL):
         x = x.sin()
     assert marks(x) == [traversal._KEPT] * 3
 
 
-def test_a_walk_marks_a_deep_graph_whose_nodes_are_also_found_by_a_shorter_way() -> None:
+def test_walk_guards_deep_graph_with_shortcut() -> None:
     x = leaf(2)
     steps = [x.sin()]
     for _ in range(3 * traversal._LONGEST_FALL):
@@ -166,7 +131,7 @@ def test_a_walk_marks_a_deep_graph_whose_nodes_are_also_found_by_a_shorter_way()
     assert marks(ends) == [traversal._KEPT] * 3
 
 
-def test_a_walk_to_an_edge_lists_what_leads_there_successors_first() -> None:
+def test_walk_to_edge_lists_successors_first() -> None:
     x = leaf(2)
     a = x.sin()
     b = (a * a + x.cos()) * leaf(2)
@@ -178,7 +143,7 @@ def test_a_walk_to_an_edge_lists_what_leads_there_successors_first() -> None:
     assert traversal.walk_to((node_of(leaf(2).sin()), 0), node_of(b))[0] == {}
 
 
-def test_a_walk_to_a_leaf_finds_the_edge_that_leads_there() -> None:
+def test_walk_to_leaf_finds_its_edge() -> None:
     x, y = leaf(2), leaf(2)
     a = x.sin() * y
     nodes, edge = traversal.walk_to(y, node_of(a))
@@ -187,36 +152,17 @@ def test_a_walk_to_a_leaf_finds_the_edge_that_leads_there() -> None:
     assert traversal.walk_to(leaf(2), node_of(a)) == ({}, None)
 
 
-def test_a_walk_to_an_edge_marks_a_deep_graph_as_well() -> None:
-    start = x = leaf(2).sin()
-    for _ in range(3 * traversal._LONGEST_FALL):
-        x = x.sin()
-    nodes: Any = traversal.walk_to((node_of(start), 0), node_of(x))[0]
-    assert len(nodes) == 3 * traversal._LONGEST_FALL
-    assert [mark for node in nodes for mark in node.metadata] == [traversal._KEPT] * 3
-
-
 def holding(*values: float) -> torch.Tensor:
     return torch.tensor(values, requires_grad=True)
 
 
-def test_a_result_is_placed_by_the_number_of_its_node_and_by_its_output() -> None:
-    x = holding(1.0, 2.0)
-    one, other = x.unbind()
-    first, second = _autograd.numbered_output(one), _autograd.numbered_output(other)
+def test_numbered_output_is_number_of_node_and_output() -> None:
+    x = holding(1.0, 2.0) * 1
+    first, second = map(_autograd.numbered_output, x.unbind())
     assert first is not None
-    assert second == (first[0], 1)
-    assert first[1] == 0
-
-
-def test_what_no_operation_made_has_no_place() -> None:
-    x = holding(1.0)
-    assert _autograd.numbered_output(x) is None
+    assert (first[1], second) == (0, (first[0], 1))
+    assert _autograd.numbered_output(holding(1.0)) is None
     assert _autograd.numbered_output(torch.ones(1)) is None
-
-
-def test_a_view_that_pytorch_refuses_to_place_has_no_place() -> None:
-    x = holding(1.0, 2.0).exp()
-    one, _ = x.unbind()
+    invalid, _ = x.unbind()
     x.mul_(2.0)
-    assert _autograd.numbered_output(one) is None
+    assert _autograd.numbered_output(invalid) is None

@@ -683,4 +683,4 @@ def test_loss_that_is_a_leaf_with_several_elements_is_diagnosed() -> None:
     x = leaf(3)
     with record() as recording:
         loss = torch.tensor((x * 2).tolist(), requires_grad=True)
-    assert diagnose(loss, {"x": x}, recording=recording).codes[0] == "no-graph"
+    assert code_of(x, loss, recording) == "no-graph"

@@ -1,4 +1,4 @@
-"""What a notebook is given to show, and what a browser is."""
+"""Output in notebooks and in a browser."""
 
 import re
 import sys
@@ -6,11 +6,11 @@ import webbrowser
 import xml.etree.ElementTree as ET
 from base64 import b64decode
 from collections.abc import Callable
-from html import unescape
 from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 from urllib.parse import unquote, urlparse
 
 import nbclient
@@ -19,7 +19,6 @@ import pytest
 import torch
 
 from leafgrad import trace_graph
-from leafgrad._display import pages
 from tests.browser import needs_chromium
 from tests.devtools import Browser, Page
 from tests.tensors import leaf
@@ -27,7 +26,7 @@ from tests.tensors import leaf
 
 @pytest.fixture
 def kernel(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The shell that the kernel of a notebook runs."""
+    """Pretend to run in the kernel of a notebook."""
     shell = SimpleNamespace(kernel=object())
     interactive = SimpleNamespace(get_ipython=lambda: shell)
     monkeypatch.setitem(sys.modules, "IPython", interactive)
@@ -42,7 +41,7 @@ def chain(length: int) -> Any:
 
 
 def tangle(length: int) -> Any:
-    """A graph in which nothing repeats itself."""
+    """Trace a graph without repeats."""
     operations = [torch.sin, torch.exp, torch.tanh, torch.neg, torch.cos]
     made = [leaf(1)]
     for number in range(length):
@@ -56,7 +55,7 @@ def classic() -> Any:
 
 
 class Parts(HTMLParser):
-    """The elements of some markup, with their attributes, and the text that is seen."""
+    """The elements of some markup with their attributes."""
 
     def __init__(self, markup: str) -> None:
         super().__init__()
@@ -76,7 +75,7 @@ VALUES: dict[str, Callable[[], Any]] = {"graph": classic, "steps": lambda: class
 
 @pytest.mark.parametrize("make", VALUES.values(), ids=VALUES)
 @pytest.mark.usefixtures("kernel")
-def test_a_notebook_shows_the_whole_page_in_a_frame_that_reaches_nothing_else(
+def test_notebook_shows_page_in_sandboxed_frame(
     make: Callable[[], Any],
 ) -> None:
     value = make()
@@ -89,7 +88,7 @@ def test_a_notebook_shows_the_whole_page_in_a_frame_that_reaches_nothing_else(
 
 @pytest.mark.parametrize("make", VALUES.values(), ids=VALUES)
 @pytest.mark.usefixtures("kernel")
-def test_what_a_sanitizer_leaves_is_a_picture(make: Callable[[], Any]) -> None:
+def test_sanitized_output_is_a_picture(make: Callable[[], Any]) -> None:
     html = make()._repr_mimebundle_()["text/html"]
     left = re.sub(r"<style>.*?</style>|<iframe.*?</iframe>", "", html, flags=re.DOTALL)
     assert "<svg" not in left
@@ -101,23 +100,14 @@ def test_what_a_sanitizer_leaves_is_a_picture(make: Callable[[], Any]) -> None:
 
 
 @pytest.mark.usefixtures("kernel")
-def test_what_a_sanitizer_leaves_of_steps_has_them_in_words() -> None:
-    steps = classic().steps()
-    items = re.findall(
-        "<li>(.*?)</li>", steps._repr_mimebundle_()["text/html"].split("</iframe>")[1]
-    )
-    assert [*map(unescape, items)] == [step.sentence for step in steps.steps]
-
-
-@pytest.mark.usefixtures("kernel")
-def test_a_frame_is_as_high_as_its_picture_needs_but_leaves_room_on_the_screen() -> None:
+def test_frame_is_as_high_as_its_picture_up_to_a_limit() -> None:
     bundles = [chain(length)._repr_mimebundle_() for length in (1, 2, 30)]
     heights = [float(Parts(one["text/html"]).of("iframe")[0]["height"]) for one in bundles]
     assert heights[0] < heights[1] < heights[2] == 640
 
 
 @pytest.mark.usefixtures("kernel")
-def test_a_page_that_is_too_long_for_a_notebook_leaves_the_picture(
+def test_too_long_page_is_shown_as_picture(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert "<iframe" in chain(3)._repr_mimebundle_()["text/html"]
@@ -128,7 +118,7 @@ def test_a_page_that_is_too_long_for_a_notebook_leaves_the_picture(
 
 
 @pytest.mark.usefixtures("kernel")
-def test_a_graph_too_large_for_a_picture_is_text_behind_the_page() -> None:
+def test_too_large_picture_is_text_behind_page() -> None:
     html = tangle(150)._repr_mimebundle_()["text/html"]
     assert "<img" not in html
     assert "</iframe>" in html
@@ -136,21 +126,21 @@ def test_a_graph_too_large_for_a_picture_is_text_behind_the_page() -> None:
 
 
 @pytest.mark.usefixtures("kernel")
-def test_a_graph_too_large_for_a_page_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_page_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leafgrad._picture.html.page.MOST_BOXES", 100)
     html = tangle(150)._repr_mimebundle_()["text/html"]
     assert "<iframe" not in html
     assert ".nodes and .to_json() have them all</pre>" in html
 
 
-def test_a_terminal_that_runs_ipython_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ipython_in_terminal_prints(monkeypatch: pytest.MonkeyPatch) -> None:
     interactive = SimpleNamespace(get_ipython=SimpleNamespace)
     monkeypatch.setitem(sys.modules, "IPython", interactive)
     assert classic()._repr_mimebundle_() == {}
 
 
 @pytest.mark.parametrize("make", VALUES.values(), ids=VALUES)
-def test_the_builder_of_a_site_gets_the_picture_in_the_page(
+def test_mime_bundle_without_ipython_has_picture(
     make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
@@ -165,29 +155,26 @@ def test_the_builder_of_a_site_gets_the_picture_in_the_page(
 # --- In a browser
 
 
-def test_show_opens_the_page_in_a_browser(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[str] = []
-
-    def open_address(address: str) -> bool:
-        opened.append(address)
-        return True
-
-    monkeypatch.setattr(webbrowser, "open", open_address)
-    monkeypatch.setattr(pages, "running_shell", lambda: None)
-    for value in (classic(), classic().steps()):
-        value.show()
-        file = Path(unquote(urlparse(opened[-1]).path))
-        assert file.read_text("utf-8") == value.to_html()
-        file.unlink()
-        file.parent.rmdir()
-    assert len(opened) == 2
+@pytest.mark.parametrize("make", VALUES.values(), ids=VALUES)
+def test_show_opens_page_in_browser(
+    make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    browser = Mock(return_value=True)
+    monkeypatch.setattr(webbrowser, "open", browser)
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    value = make()
+    value.show()
+    file = Path(unquote(urlparse(browser.call_args.args[0]).path))
+    assert file.read_text("utf-8") == value.to_html()
+    file.unlink()
+    file.parent.rmdir()
 
 
-def test_show_says_where_the_page_is_where_no_browser_can_be_started(
+def test_show_without_browser_names_file_of_page(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(webbrowser, "open", lambda _: False)
-    monkeypatch.setattr(pages, "running_shell", lambda: None)
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
     with pytest.raises(RuntimeError, match=r"^a browser must be there to show a page") as raised:
         classic().show()
     (name,) = re.findall(r"open (\S+) in one", str(raised.value))
@@ -196,15 +183,18 @@ def test_show_says_where_the_page_is_where_no_browser_can_be_started(
     Path(name).parent.rmdir()
 
 
+@pytest.mark.parametrize("make", VALUES.values(), ids=VALUES)
 @pytest.mark.usefixtures("kernel")
-def test_show_displays_in_a_notebook_and_writes_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_show_displays_in_notebook_and_opens_no_browser(
+    make: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     displayed: list[object] = []
     display = SimpleNamespace(display=displayed.append)
     monkeypatch.setitem(sys.modules, "IPython.display", display)
-    monkeypatch.setattr(pages, "tempfile", None)
-    for value in (classic(), classic().steps()):
-        value.show()
-        assert displayed[-1] is value
+    monkeypatch.setattr(webbrowser, "open", pytest.fail)
+    value = make()
+    value.show()
+    assert displayed == [value]
 
 
 # --- In a notebook that runs
@@ -221,7 +211,7 @@ trace
 """
 
 
-def test_a_running_notebook_shows_the_page_by_itself_and_when_told_to() -> None:
+def test_running_notebook_shows_page() -> None:
     document = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CELL)])
     nbclient.NotebookClient(document, timeout=60, kernel_name="python3").execute()
     told, result = document.cells[0].outputs
@@ -240,9 +230,7 @@ SEEN = """
 
 @needs_chromium
 @pytest.mark.usefixtures("kernel")
-def test_a_browser_shows_the_page_or_for_want_of_trust_the_picture(
-    browser: Browser, tmp_path: Path
-) -> None:
+def test_browser_shows_page_or_picture_if_untrusted(browser: Browser, tmp_path: Path) -> None:
     html = classic()._repr_mimebundle_()["text/html"]
     left = re.sub(r"<style>.*?</style>|<iframe.*?</iframe>", "", html, flags=re.DOTALL)
     for body, seen in ((html, ["iframe"]), (left, ["div"])):

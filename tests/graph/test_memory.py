@@ -1,4 +1,4 @@
-"""What a graph keeps alive, to the byte."""
+"""Memory that a graph keeps alive."""
 
 from functools import partial
 from typing import Any
@@ -9,10 +9,8 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from leafgrad import preflight, record, trace_graph
-from leafgrad._autograd import saved_slots
 from leafgrad.types import GraphMemory, MemoryShare, SavedTensor
-from tests.apart import RunApart
-from tests.tensors import leaf
+from tests.tensors import Doubled, leaf, outcome_of
 
 
 def memory(outputs: Any, names: Any = None) -> GraphMemory:
@@ -30,43 +28,31 @@ def prose(kept: GraphMemory) -> str:
     return " ".join(str(kept).split())
 
 
-def test_a_storage_counts_once_however_many_slots_share_it() -> None:
-    x = leaf(4)
-    total = memory(x * x).total
-    assert (total.slots, total.tensor_bytes, total.storage_bytes) == (2, 32, 16)
-
-
-def test_views_count_with_their_own_size_as_tensors_and_with_the_whole_storage_as_memory() -> None:
+def test_views_count_once_with_their_whole_storage() -> None:
     first, second = leaf(4).sin().split(2)
     kept = memory(first * second)
     assert (kept.total.tensor_bytes, kept.total.storage_bytes) == (8 + 8 + 16, 16 + 16)
     assert kept.total.storages == 2
 
 
-def test_what_lives_in_parameters_is_told_from_what_does_not() -> None:
+def test_memory_of_parameters_is_counted_apart() -> None:
     linear = nn.Linear(4, 8, bias=False)
     kept = memory(linear(leaf(2, 4)))
     assert kept.total.storage_bytes == 4 * (4 * 8 + 2 * 4)
     assert kept.total.bytes_without_parameters == 4 * 2 * 4
 
 
-def test_a_graph_that_keeps_nothing_adds_up_to_nothing() -> None:
+def test_graph_without_saved_tensors_keeps_nothing() -> None:
     kept = memory(leaf(2) + leaf(2))
     assert (kept.node_count, kept.total.slots, kept.total.storage_bytes) == (3, 0, 0)
     assert (kept.kinds, kept.total.storages, kept.states) == ((), 0, ())
-
-
-def test_a_ragged_tensor_counts_with_the_storage_as_its_sizes_are_not_known() -> None:
-    parts = [torch.ones(2, 3), torch.ones(4, 3)]
-    x = torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True)
-    assert memory(x.sin()).total.tensor_bytes == memory(x.sin()).total.storage_bytes
 
 
 # --- Tensors that wrap others
 
 
 class Wrapper(torch.Tensor):
-    """A tensor that claims twice the memory of what it wraps, and does not tell what that is."""
+    """A wrapper that hides its tensors and claims twice their size."""
 
     parts: dict[str, torch.Tensor]
 
@@ -90,7 +76,7 @@ class Wrapper(torch.Tensor):
 
 
 class Telling(Wrapper):
-    """One that tells, and something else besides."""
+    """A wrapper that shows its tensors."""
 
     def __getattr__(self, name: str) -> Any:
         if name in self.parts:
@@ -111,7 +97,7 @@ def facts(saved: SavedTensor) -> tuple[object, ...]:
     return saved.name, saved.shape, saved.nbytes, saved.is_parameter
 
 
-def test_what_a_tensor_wraps_counts_and_not_what_it_claims() -> None:
+def test_wrapped_tensors_count_instead_of_wrapper() -> None:
     outer = Telling.around(wrapped=Telling.around(local=torch.ones(2, 3)), scale=torch.ones(5))
     kept = memory(outer.requires_grad_().sin())
     assert (kept.total.storage_bytes, kept.total.tensor_bytes, kept.total.hidden) == (44, 44, 0)
@@ -123,19 +109,19 @@ def test_what_a_tensor_wraps_counts_and_not_what_it_claims() -> None:
     ]
 
 
-def test_what_a_parameter_wraps_is_a_parameters_too() -> None:
+def test_tensor_inside_parameter_is_a_parameter() -> None:
     weight: Any = nn.Parameter(Telling.around(local=torch.ones(2)))
     kept = memory([weight.sin(), Telling.around(local=weight.local).requires_grad_().cos()])
     assert (kept.total.storage_bytes, kept.total.bytes_without_parameters) == (8, 0)
 
 
-def test_what_wraps_something_without_telling_is_hidden() -> None:
+def test_opaque_wrapper_counts_as_hidden() -> None:
     kept = memory(Wrapper.around(local=torch.ones(2)).requires_grad_().sin())
     assert (kept.total.storage_bytes, kept.total.hidden) == (0, 1)
     assert "1 tensor of these do not show what memory they keep" in prose(kept)
 
 
-def test_a_write_into_a_tensor_that_wraps_others_is_told_with_its_line() -> None:
+def test_write_into_wrapper_is_found() -> None:
     x = Telling.around(local=torch.ones(2)).requires_grad_()
     with record() as recording:
         h = x * 2
@@ -146,34 +132,10 @@ def test_a_write_into_a_tensor_that_wraps_others_is_told_with_its_line() -> None
     assert [write.operation for write in saved.writes] == ["mul_"]
 
 
-OF_DTENSOR = """\
-import torch
-from torch.distributed import HashStore, destroy_process_group, init_process_group
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor, Shard
-from leafgrad import trace_graph
-
-init_process_group("gloo", rank=0, world_size=1, store=HashStore())
-mesh = init_device_mesh("cpu", (1,))
-sizes = {"shape": torch.Size((4, 4)), "stride": (4, 1)}  # as if another rank had the other half
-x = DTensor.from_local(torch.ones(2, 4), mesh, [Shard(0)], run_check=False, **sizes)
-total = trace_graph((x.requires_grad_() * x)).memory.total
-print(total.storage_bytes, total.tensor_bytes, total.hidden)
-destroy_process_group()
-"""
-
-
-@pytest.mark.skipif(not torch.distributed.is_available(), reason="PyTorch was built without it")
-def test_a_distributed_tensor_counts_with_what_is_here(run_apart: RunApart) -> None:
-    run = run_apart(OF_DTENSOR)
-    said = [line for line in run.stdout.splitlines() if not line.startswith("[Gloo]")]
-    assert said == [f"{2 * 4 * 4} {2 * 2 * 4 * 4} 0"]
-
-
 # --- The groups
 
 
-def test_kinds_are_listed_from_the_largest() -> None:
+def test_kinds_are_sorted_by_bytes() -> None:
     kept = memory(leaf(4).exp().sum() + leaf(8).exp().sin().sum())
     assert [(share.name, share.bytes_without_parameters) for share in kept.kinds] == [
         ("ExpBackward0", 48),
@@ -181,21 +143,8 @@ def test_kinds_are_listed_from_the_largest() -> None:
     ]
 
 
-class Stashing(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        ctx.mask = x > 0
-        ctx.save_for_backward(x)
-        return 2 * x
-
-    @staticmethod
-    def backward(_: Any, *gradients: Any) -> Any:
-        return 2 * gradients[0]
-
-
-def test_what_stands_on_a_ctx_is_told_and_outlives_a_backward() -> None:
-    function: Any = Stashing
-    y = function.apply(leaf(4))
+def test_tensor_on_ctx_outlives_backward() -> None:
+    y = outcome_of(Doubled, leaf(4))
     assert by_name(memory(y).states) == {"live": 16, "on ctx": 4}
     y.sum().backward()
     after = memory(y)
@@ -238,7 +187,7 @@ def recomputed_reentrantly() -> torch.Tensor:
     ],
     ids=["packed", "packed into a file", "offloaded", "checkpoint", "reentrant", "sparse"],
 )
-def test_a_state_is_recognised_and_told(
+def test_state_of_saved_tensor_is_counted_and_explained(
     outputs: torch.Tensor, states: dict[str, int], hidden: int, sentence: str
 ) -> None:
     kept = memory(outputs)
@@ -247,20 +196,20 @@ def test_a_state_is_recognised_and_told(
     assert sentence in prose(kept)
 
 
-def selectively(**options: bool) -> torch.Tensor:
+def selectively(products: list[torch.Tensor], **options: bool) -> torch.Tensor:
     weight = torch.ones(4, 8)  # saved as it is, since a block does not compute it
+
+    def block(x: torch.Tensor) -> torch.Tensor:
+        products.append(x.exp() @ weight)
+        return products[-1].sin().exp()
+
     contexts = partial(create_selective_checkpoint_contexts, [torch.ops.aten.mm.default], **options)
-    result: torch.Tensor = checkpoint(
-        lambda x: (x.exp() @ weight).sin().exp(),
-        leaf(2, 4),
-        use_reentrant=False,
-        context_fn=contexts,
-    )
+    result: torch.Tensor = checkpoint(block, leaf(2, 4), use_reentrant=False, context_fn=contexts)
     return result
 
 
-def test_the_cache_of_selective_checkpointing_counts_and_is_not_said_to_be_computed_again() -> None:
-    y = selectively()
+def test_cache_of_selective_checkpoint_counts() -> None:
+    y = selectively([])
     kept = memory(y)
     assert by_name(kept.states)["cached"] == 2 * 8 * 4
     assert [saved.name for saved in trace_graph(y).saved if "cache" in saved.name] == [
@@ -272,7 +221,7 @@ def test_the_cache_of_selective_checkpointing_counts_and_is_not_said_to_be_compu
     assert "cached" not in by_name(memory(y).states)
 
 
-def test_the_cache_is_seen_through_operators_of_several_results_and_of_plain_numbers() -> None:
+def test_cache_of_operators_with_several_results_and_numbers_counts() -> None:
     operators = [torch.ops.aten.max.dim, torch.ops.aten._local_scalar_dense.default]
     y = checkpoint(
         lambda x: x.exp().max(dim=1).values * x.detach().sum().item(),
@@ -285,12 +234,11 @@ def test_the_cache_is_seen_through_operators_of_several_results_and_of_plain_num
 
 
 @pytest.mark.parametrize("is_allowed", [False, True])
-def test_a_write_into_the_cache_is_found_where_backward_refuses_it(*, is_allowed: bool) -> None:
-    y = selectively(allow_cache_entry_mutation=is_allowed)
-    grad_fn: Any = y.grad_fn
-    (cached,) = [slot for slot in saved_slots(grad_fn) if "cache" in slot.name]
-    assert cached.tensor is not None
-    cached.tensor.add_(1)
+def test_write_into_cache_fails_unless_allowed(*, is_allowed: bool) -> None:
+    products: list[torch.Tensor] = []
+    y = selectively(products, allow_cache_entry_mutation=is_allowed)
+    with torch.no_grad():
+        products[0].add_(1)
     assert preflight(y).will_fail is not is_allowed
     if is_allowed:
         y.sum().backward()
@@ -299,7 +247,7 @@ def test_a_write_into_the_cache_is_found_where_backward_refuses_it(*, is_allowed
             y.sum().backward()
 
 
-def test_nodes_that_do_not_show_what_they_keep_are_counted() -> None:
+def test_hiding_nodes_are_counted() -> None:
     kept = memory(torch._foreach_exp([leaf(2), leaf(2)])[0].sin())
     assert (kept.hiding, kept.total.slots, kept.total.hidden) == ((1,), 1, 0)
     assert "Of 1 node, PyTorch does not show what is kept" in prose(kept)
@@ -308,7 +256,7 @@ def test_nodes_that_do_not_show_what_they_keep_are_counted() -> None:
 # --- The forms
 
 
-def test_the_text_is_a_card_that_says_what_the_outputs_pin() -> None:
+def test_text_of_memory() -> None:
     linear = nn.Linear(4, 8, bias=False)
     assert f"{memory(linear(leaf(2, 4)).exp().sin())}\n" == CARD
 
@@ -327,13 +275,7 @@ kept for backward: 96 B without parameters
 """
 
 
-def test_more_shares_than_fit_are_counted() -> None:
-    x = leaf(1)
-    text = str(memory([x.exp(), x.sin(), x.cos(), x.tan(), x.log()]))
-    assert "and 2 kinds more" in text
-
-
-def test_the_start_of_a_long_name_is_left_out() -> None:
+def test_long_name_loses_its_start() -> None:
     path = "the_encoder_of_the_model_that_translates"
     layer = torch.nn.Linear(2, 2)
     graph = trace_graph(layer(torch.ones(1, 2)), names={path: layer})

@@ -1,4 +1,4 @@
-"""A picture read back from its SVG: what a reader of it sees, as values."""
+"""A picture read back from its SVG."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -55,7 +55,7 @@ class Box:
 
 @dataclass
 class Picture:
-    """What a picture shows."""
+    """The content of a picture."""
 
     boxes: list[Box]
     paths: list[Points]
@@ -76,7 +76,7 @@ def picture_of(trace: GraphTrace, **options: Any) -> Picture:
 
 
 def read_picture(markup: str) -> Picture:
-    """Read a picture; its arrows lead from each box to those at their ends."""
+    """Read a picture from its markup."""
     root = ET.fromstring(markup)
     parts = [part for part in root.iter(f"{SVG}g") if part.get("class") == "part"]
     boxes = [_read_box(part) for part in parts]
@@ -121,7 +121,7 @@ def _rect(element: ET.Element) -> Rect:
 
 
 def _points(path: str) -> Points:
-    """Read the corners of a path of M, V and C."""
+    """Return the corners of a path of M, V and C."""
     points: Points = []
     for step, numbers in re.findall(r"([MVC])([^MVC]*)", path):
         found = [float(number) for number in numbers.split()]
@@ -130,7 +130,7 @@ def _points(path: str) -> Points:
 
 
 def _box_at(boxes: list[Box], x: float, y: float) -> int:
-    """Return the box whose upper or lower side is nearest to the end of an arrow."""
+    """Return the box nearest to the end of an arrow."""
 
     def distance(number: int) -> float:
         rect = boxes[number].rect

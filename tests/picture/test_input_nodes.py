@@ -1,4 +1,4 @@
-"""Inputs in pictures: boxes of their own, to which no gradient leads."""
+"""Boxes of inputs in pictures."""
 
 import xml.etree.ElementTree as ET
 
@@ -7,7 +7,6 @@ from torch import Tensor, nn
 
 from leafgrad import GraphTrace, record, trace_graph
 from tests.picture.picture import picture_of
-from tests.tensors import leaf
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -26,7 +25,7 @@ def told(picture: str) -> list[list[str]]:
     return [title.splitlines() for title in titles]
 
 
-def test_an_input_is_a_box_with_its_name_and_shape_and_the_legend_says_what_it_is() -> None:
+def test_input_is_a_box_with_name_shape_and_legend() -> None:
     picture = perceptron().to_svg()
     written = texts(picture)
     assert written[written.index("x") + 1] == "input (2, 4)"
@@ -40,7 +39,7 @@ def test_an_input_is_a_box_with_its_name_and_shape_and_the_legend_says_what_it_i
     assert "leads to the leaf model.0.bias and the node" not in picture
 
 
-def test_what_has_no_name_is_called_input_and_integers_say_so() -> None:
+def test_unnamed_input_is_called_input() -> None:
     ids = torch.tensor([1, 2])
     written = texts(trace_graph(nn.Embedding(4, 2)(ids)).to_svg())
     assert written[written.index("input") + 1] == "(2,) int64"
@@ -48,27 +47,7 @@ def test_what_has_no_name_is_called_input_and_integers_say_so() -> None:
     assert texts(called.to_svg())[: len(written)] == written
 
 
-def test_no_gradient_leads_to_an_input_and_values_lead_from_it() -> None:
-    backward = ET.fromstring(perceptron().to_svg(direction="backward"))
-    forward = ET.fromstring(perceptron().to_svg(direction="forward"))
-    free = [
-        [p for p in one.iter(f"{SVG}path") if p.get("class") == "free"]
-        for one in (backward, forward)
-    ]
-    assert [len(paths) for paths in free] == [1, 0]
-    heads = [
-        len([p for p in one.iter(f"{SVG}path") if p.get("class") == "head"])
-        for one in (backward, forward)
-    ]
-    assert heads[1] > 0
-
-
-def test_the_description_names_it() -> None:
-    description = ET.fromstring(perceptron().to_svg())[1].text or ""
-    assert "The input x needs no gradient." in description
-
-
-def test_other_languages_show_it_too() -> None:
+def test_mermaid_and_dot_have_inputs() -> None:
     trace = perceptron()
     place, user = len(trace.nodes), trace.inputs[0].uses[0].node
     mermaid, dot = trace.to_mermaid(), trace.to_dot()
@@ -78,7 +57,7 @@ def test_other_languages_show_it_too() -> None:
     assert f"  {user} -> {place} [style=dashed, arrowhead=none];" in dot
 
 
-def test_inputs_repeat_with_what_they_are_given_to() -> None:
+def test_inputs_of_repeats_are_folded() -> None:
     cell, h = nn.RNNCell(2, 2), torch.zeros(1, 2)
     for _ in range(20):
         h = cell(torch.ones(1, 2), h)
@@ -90,7 +69,7 @@ def test_inputs_repeat_with_what_they_are_given_to() -> None:
 
 
 class Pair(nn.Module):
-    """Two modules of several nodes, both of which are given one tensor."""
+    """Two modules that share an input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +80,7 @@ class Pair(nn.Module):
         return result
 
 
-def test_a_module_that_is_looked_into_shows_what_it_was_given() -> None:
+def test_open_module_shows_its_input() -> None:
     model, x = Pair(), torch.ones(1, 2)
     with record() as recording:
         y = model(x)
@@ -109,8 +88,3 @@ def test_a_module_that_is_looked_into_shows_what_it_was_given() -> None:
     boxes = picture_of(trace, fold="*").boxes
     assert [box.name for box in boxes if "input" in box.rect.kind] == ["x"]
     assert trace.to_html().count("the input x, which needs no gradient") >= 2
-
-
-def test_a_gradient_that_is_wanted_leaves_a_leaf() -> None:
-    x = leaf(2)
-    assert "box input" not in trace_graph(x * torch.ones(2), names={"x": x}).to_svg()

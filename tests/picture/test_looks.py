@@ -1,8 +1,7 @@
-"""How a picture looks: which way its arrows lead, and what its colours tell."""
+"""Direction and colours of a picture."""
 
 import re
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from leafgrad import GraphTrace, record, trace_graph
 from tests.models import polynomial
 from tests.picture.picture import picture_of, read_picture
 from tests.picture.test_overview import Language, traced
-from tests.picture.test_svg import classes, meanings, texts, unbound
+from tests.picture.test_svg import classes, meanings, texts
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -21,7 +20,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 # --- Which way
 
 
-def test_forward_the_root_is_the_lowest_and_functions_have_their_names() -> None:
+def test_forward_picture_has_root_at_bottom_and_names_of_functions() -> None:
     trace = polynomial()
     boxes = picture_of(trace, direction="forward").boxes
     tops = [box.rect.top for box in boxes]
@@ -33,14 +32,14 @@ def test_forward_the_root_is_the_lowest_and_functions_have_their_names() -> None
     assert not any("Backward0" in text for text in written)
 
 
-def test_forward_the_name_of_the_node_is_told_when_a_box_is_pointed_at() -> None:
+def test_forward_tooltip_has_name_of_node() -> None:
     root = ET.fromstring(polynomial().to_svg(direction="forward"))
     told = [title.text or "" for title in root.iter(f"{SVG}title")]
     assert told[1].startswith("node 0: AddBackward0\n")
     assert (root[1].text or "").startswith("The root add at node 0 is made from mul at node 1 and")
 
 
-def test_forward_the_shape_stands_at_the_arrow_and_once() -> None:
+def test_forward_picture_has_shapes_at_arrows() -> None:
     trace = polynomial()
     written = texts(trace.to_svg(direction="forward"))
     assert written.count("(3,)") == 1 + 3  # in the root, and at the arrows of the other three
@@ -51,22 +50,7 @@ def test_forward_the_shape_stands_at_the_arrow_and_once() -> None:
     assert '<g class="labels">' not in trace.to_svg()
 
 
-def test_forward_the_names_of_results_stay_in_their_boxes() -> None:
-    x = torch.ones(2, requires_grad=True)
-    y = x.sin()
-    written = texts(trace_graph(y.cos(), names={"x": x, "y": y}).to_svg(direction="forward"))
-    assert "y" in written
-
-
-def test_forward_outputs_have_their_numbers_at_the_lower_side() -> None:
-    root = ET.fromstring(unbound().to_svg(direction="forward"))
-    ports = [text for text in root.iter(f"{SVG}text") if text.get("class") == "port"]
-    paths = [path.get("d", "") for group in root if group.get("class") == "links" for path in group]
-    starts = {path[1:].split()[0] for path in paths}
-    assert {port.get("x") for port in ports if port.text in {"1", "3"}} <= starts
-
-
-def test_forward_inputs_without_a_gradient_come_from_above() -> None:
+def test_forward_picture_has_stubs_above() -> None:
     backward, forward = (
         re.findall(r'class="stub" d="[^"]*v(-?)8m', polynomial().to_svg(direction=way))
         for way in ("backward", "forward")
@@ -74,29 +58,25 @@ def test_forward_inputs_without_a_gradient_come_from_above() -> None:
     assert (backward[0], forward[0]) == ("", "-")
 
 
-def test_the_legend_says_which_way_and_what_stands_at_an_arrow() -> None:
+def test_legend_names_direction() -> None:
     assert "the way of the gradients" in meanings(polynomial().to_svg())
     forward = meanings(polynomial().to_svg(direction="forward"))
     assert {"the way of the values", "the shape of what is handed on"} < {*forward}
-
-
-def test_a_page_can_lead_forward() -> None:
-    assert "The root add" in polynomial().to_html(direction="forward")
 
 
 # --- Colour
 
 
 def steps(picture: str) -> list[int]:
-    """How full the colour of each box is."""
+    """Return the level of colour of each box."""
     return read_picture(picture).colors
 
 
-def test_plain_boxes_have_no_colour_and_no_style_for_it() -> None:
+def test_plain_picture_has_no_colour() -> None:
     assert "heat" not in polynomial().to_svg()
 
 
-def test_the_more_a_box_saves_the_fuller_its_colour_and_no_bar_says_it_again() -> None:
+def test_colour_of_bytes_replaces_bar() -> None:
     x = torch.ones(10, requires_grad=True)
     trace = trace_graph(x[:2].sin().sum() + x.sin().cos().sum(), names={"x": x})
     picture = trace.to_svg(color="bytes", fold=False)
@@ -107,13 +87,13 @@ def test_the_more_a_box_saves_the_fuller_its_colour_and_no_bar_says_it_again() -
     assert "bar" not in classes(picture)
 
 
-def test_a_box_that_stands_for_several_is_coloured_by_all_of_them() -> None:
+def test_colour_of_folded_box_is_of_all_copies() -> None:
     picture = traced(Language()).to_svg(color="bytes")
     assert steps(picture)[3] == 5
     assert any(text.endswith(", ×n together") for text in meanings(picture))
 
 
-def test_what_saves_nothing_says_so() -> None:
+def test_legend_reports_no_saved_bytes() -> None:
     x = torch.ones(2, requires_grad=True)
     picture = trace_graph(x + 1).to_svg(color="bytes")
     assert steps(picture) == [0, 0]
@@ -121,24 +101,24 @@ def test_what_saves_nothing_says_so() -> None:
 
 
 def scaled(*factors: float) -> GraphTrace:
-    """Numbers in a row, each of which passes on what came to it times its factor."""
+    """Trace a chain of multiplications."""
     y = torch.ones(2, requires_grad=True)
     for factor in factors:
         y = y * factor
     return trace_graph(y.sum(), gradients=True)
 
 
-def test_the_larger_the_gradient_the_fuller_the_colour_by_powers_of_ten() -> None:
+def test_colour_of_gradients_is_logarithmic() -> None:
     picture = scaled(1e-2, 1e-2, 1e-2, 1e-2).to_svg(color="gradient")
     assert steps(picture) == [5, 5, 4, 3, 2, 1]
     assert "gradient norm, 1.4e-08 to 1.4, in powers" in meanings(picture)
 
 
-def test_gradients_that_are_nearly_equal_have_nearly_the_same_colour() -> None:
+def test_nearly_equal_gradients_have_nearly_same_colour() -> None:
     assert steps(scaled(1.0, 0.9).to_svg(color="gradient")) == [4, 5, 5, 5]
 
 
-def test_no_gradient_but_zeros_has_no_colour() -> None:
+def test_zero_gradients_have_no_colour() -> None:
     assert steps(scaled(0.0).to_svg(color="gradient"))[-1] == 0
     x = torch.ones(2, requires_grad=True)
     zeros = trace_graph(x.sin(), gradients=True, grad_outputs=torch.zeros(2))
@@ -147,26 +127,15 @@ def test_no_gradient_but_zeros_has_no_colour() -> None:
     assert "gradient norm: 0 everywhere" in meanings(picture)
 
 
-def test_without_gradients_there_is_nothing_to_colour_by() -> None:
+def test_colour_of_gradients_needs_gradients() -> None:
     for write in (polynomial().to_svg, polynomial().to_html):
         with pytest.raises(ValueError, match="trace with gradients=True"):
             write(color="gradient")
 
 
-def test_a_page_begins_with_the_colour_that_was_asked_for() -> None:
+def test_page_selects_requested_colour() -> None:
     assert '<option value="bytes" selected="">' in polynomial().to_html(color="bytes")
     assert " selected=" not in polynomial().to_html()
-
-
-def test_a_module_that_no_gradient_came_to_has_no_colour_on_a_page() -> None:
-    trace = traced(Language(), gradients=True)
-    nodes = tuple(
-        replace(node, gradients=()) if node.module == "norm" else node for node in trace.nodes
-    )
-    bare = replace(trace, nodes=nodes, roots=tuple(nodes[root.index] for root in trace.roots))
-    shown = picture_of(bare, fold="norm", color="gradient")
-    (number,) = [n for n, box in enumerate(shown.boxes) if box.name == "norm: LayerNorm"]
-    assert shown.colors[number] == 0
 
 
 # --- What is refused
@@ -180,12 +149,12 @@ def test_a_module_that_no_gradient_came_to_has_no_colour_on_a_page() -> None:
     ],
     ids=str,
 )
-def test_what_is_no_look_is_refused(look: dict[str, Any], message: str) -> None:
+def test_other_looks_are_refused(look: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         polynomial().to_svg(**look)
 
 
-def test_a_recording_of_inferred_modules_says_that_they_are_inferred() -> None:
+def test_legend_tells_inferred_from_recorded_modules() -> None:
     model = Language()
     inferred = trace_graph(model(torch.ones(1, 2, 4)).sum(), names=model).to_svg()
     assert "all nodes of a module, as inferred" in meanings(inferred)

@@ -1,4 +1,4 @@
-"""Modules in one box each: which nodes, in which order, and what the box tells."""
+"""Modules folded into one box each."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from leafgrad import GraphTrace, record, trace_graph
-from tests.models import MODELS, Block, polynomial, transformer
+from tests.models import Block, polynomial, transformer
 from tests.picture.picture import picture_of
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -29,18 +29,18 @@ def blocks() -> GraphTrace:
 
 
 def names(trace: GraphTrace, fold: Any, **options: Any) -> list[str]:
-    """The names of the boxes, without classes, inputs and what PyTorch adds to kinds of node."""
+    """Return the names of the boxes without classes, inputs and `Backward0`."""
     boxes = picture_of(trace, fold=fold, **options).boxes
     paths = [box.name.partition(":")[0].replace("Backward0", "") for box in boxes]
     return [path for path, box in zip(paths, boxes, strict=True) if "input" not in box.rect.kind]
 
 
 def titles(trace: GraphTrace, fold: str | Collection[str]) -> list[list[str]]:
-    """What each box tells when it is pointed at."""
+    """Return the tooltip of each box."""
     return [box.tooltip for box in picture_of(trace, fold=fold).boxes]
 
 
-def test_a_module_is_one_box_with_all_that_it_made() -> None:
+def test_folded_module_is_one_box() -> None:
     trace = blocks()
     (box,) = [box for box in picture_of(trace, fold="1").boxes if "module" in box.rect.kind]
     made = [node for node in trace.nodes if (node.module or "").split(".")[0] == "1"]
@@ -49,7 +49,7 @@ def test_a_module_is_one_box_with_all_that_it_made() -> None:
     assert box.pills[0].startswith(f"{len(leaves)} leaves, ")
 
 
-def test_a_star_is_any_one_part_of_a_path_and_alike_modules_become_one_box() -> None:
+def test_star_matches_one_part_of_path() -> None:
     trace = blocks()
     assert names(trace, "*") == ["Sum", "4", "*", "0"]
     assert names(trace, ["*.attend", "*.perceptron"]).count("*.attend") == 1
@@ -58,11 +58,7 @@ def test_a_star_is_any_one_part_of_a_path_and_alike_modules_become_one_box() -> 
     assert {"leaf *.norms.0.weight (4,)", "leaf *.attend.in_proj_bias (12,)"} <= {*boxes[2].tooltip}
 
 
-def test_of_a_module_within_a_module_the_outer_one_is_the_box() -> None:
-    assert names(blocks(), ["*.attend", "*"]) == ["Sum", "4", "*", "0"]
-
-
-def test_a_module_that_made_one_node_has_a_box_too_and_tells_which_node() -> None:
+def test_module_of_one_node_names_that_node() -> None:
     trace = recorded(nn.Sequential(nn.Tanh(), nn.Sigmoid()), 2)
     assert [box.texts[:2] for box in picture_of(trace, fold="*").boxes][1:] == [
         ["1: Sigmoid", "SigmoidBackward0"],
@@ -70,7 +66,7 @@ def test_a_module_that_made_one_node_has_a_box_too_and_tells_which_node() -> Non
     ]
 
 
-def test_a_module_of_unknown_class_has_its_path_and_is_called_a_module() -> None:
+def test_module_of_unknown_class_has_its_path() -> None:
     trace = blocks()
     picture = GraphTrace(nodes=trace.nodes, roots=trace.roots).to_svg(fold="4")
     written = [text.text for text in ET.fromstring(picture).iter(f"{SVG}text")]
@@ -78,14 +74,14 @@ def test_a_module_of_unknown_class_has_its_path_and_is_called_a_module() -> None
     assert "module 4, 4 nodes" in picture
 
 
-def test_modules_of_one_class_within_a_module_are_counted() -> None:
+def test_inner_modules_of_one_class_are_counted() -> None:
     inner = (nn.Sequential(nn.Linear(2, 2), nn.Tanh()) for _ in range(2))
     trace = recorded(nn.Sequential(nn.Sequential(*inner)), 1, 2)
     assert ">2 × Sequential, 6 nodes<" in trace.to_svg(fold="0")
     assert ">3 nodes<" in trace.to_svg(fold="0.0")
 
 
-def test_a_module_that_is_called_by_its_class_has_that_name_once() -> None:
+def test_module_without_path_has_its_class_once() -> None:
     with record() as recording:
         y = nn.MSELoss()(nn.Linear(2, 2)(torch.ones(1, 2)), torch.ones(1, 2))
     trace = trace_graph(y, recording=recording)
@@ -94,7 +90,7 @@ def test_a_module_that_is_called_by_its_class_has_that_name_once() -> None:
 
 
 class Twice(nn.Module):
-    """A module that is called twice, with something in between."""
+    """Calls a module twice, with other operations in between."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -106,29 +102,7 @@ class Twice(nn.Module):
         return z
 
 
-def test_a_module_that_is_called_twice_is_two_boxes() -> None:
-    shown = picture_of(recorded(Twice(), 1, 2), fold="inner")
-    assert [box.name for box in shown.boxes] == [
-        "SumBackward0",
-        "inner: Sequential",
-        "AddBackward0",
-        "ExpBackward0",
-        "inner: Sequential",
-    ]
-    assert [box.targets for box in shown.boxes] == [[1], [2], [3, 4], [4], []]
-
-
-@pytest.mark.parametrize("name", [name for name in MODELS if name not in {"wide", "polynomial"}])
-@pytest.mark.parametrize("fold", ["*", "*.*"])
-def test_each_box_leads_to_later_ones(name: str, fold: str) -> None:
-    trace = MODELS[name]()
-    depths = [node.module.count(".") for node in trace.nodes if node.module]
-    if depths and max(depths) >= fold.count("."):
-        for number, box in enumerate(picture_of(trace, fold=fold).boxes):
-            assert all(target > number for target in box.targets)
-
-
-def test_a_box_tells_what_the_module_is_made_of_and_keeps() -> None:
+def test_box_of_module_has_its_contents() -> None:
     trace = blocks()
     picture = trace.to_svg(fold=["*", "*.*"])
     written = [text.text for text in ET.fromstring(picture).iter(f"{SVG}text")]
@@ -141,14 +115,14 @@ def test_a_box_tells_what_the_module_is_made_of_and_keeps() -> None:
     assert "The module 4: Linear of 4 nodes leads to" in (ET.fromstring(picture)[1].text or "")
 
 
-def test_a_module_tells_its_first_leaves_and_the_number_of_the_others() -> None:
+def test_tooltip_of_module_has_twelve_leaves_at_most() -> None:
     trace = recorded(nn.Sequential(nn.Sequential(*[nn.Linear(2, 2) for _ in range(7)])), 1, 2)
     (told,) = [title for title in titles(trace, "0") if title[0].startswith("module 0: ")]
     assert sum(line.startswith("leaf ") for line in told) == 12
     assert told[-1] == "and 3 more"  # the input is a leaf, too
 
 
-def test_a_module_shows_what_stands_in_the_way_of_backward() -> None:
+def test_box_of_module_shows_freed_tensors() -> None:
     model = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2)))
     y = model(torch.ones(1, 2))
     y.sum().backward()
@@ -157,20 +131,7 @@ def test_a_module_shows_what_stands_in_the_way_of_backward() -> None:
     assert re.search(r">freed: \d tensors<", picture)
 
 
-def test_a_module_without_leaves_that_saves_nothing_tells_its_nodes() -> None:
-    class Plain(nn.Module):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return (x + 1).view(1, -1)
-
-    trace = recorded(nn.Sequential(nn.Tanh(), Plain()), 2)
-    shown = "\n".join(titles(trace, "1")[1])
-    assert shown.startswith(
-        "module 1: Plain, 2 nodes\noutput (1, 2) float32 cpu\n1 × ViewBackward0\n1 ×"
-    )
-    assert "saves" not in shown
-
-
-def test_leaves_whose_sizes_are_no_numbers_are_counted_alone() -> None:
+def test_leaves_of_unknown_size_are_counted_without_numbers() -> None:
     trace = recorded(nn.Sequential(nn.Linear(2, 2)), 1, 2)
     nodes = [replace(n, shapes=(None,)) if n.leaf_name == "0.bias" else n for n in trace.nodes]
     ragged = GraphTrace(nodes=tuple(nodes), roots=trace.roots)
@@ -178,7 +139,7 @@ def test_leaves_whose_sizes_are_no_numbers_are_counted_alone() -> None:
     assert ">3 leaves, 8 numbers<" in trace.to_svg(fold="0")
 
 
-def test_what_names_no_module_is_refused_with_those_that_there_are() -> None:
+def test_unknown_module_is_refused_with_known_ones() -> None:
     there = r"not '\*\.x'; there are '12', '12\.perceptron', '12\.perceptron\.2', '12.*', \.\.\."
     with pytest.raises(ValueError, match=there):
         transformer().to_svg(fold=["*", "*.x"])
@@ -187,7 +148,7 @@ def test_what_names_no_module_is_refused_with_those_that_there_are() -> None:
 
 
 @pytest.mark.parametrize("fold", [1, (), [1], b"*", {"a": 1, 2: 3}], ids=repr)
-def test_what_is_no_fold_is_a_type_error(fold: object) -> None:
+def test_other_types_of_fold_are_refused(fold: object) -> None:
     with pytest.raises(TypeError, match="fold must be True, False, None, the path of a module"):
         polynomial().to_svg(fold=fold)  # type: ignore[arg-type]
 
@@ -195,11 +156,9 @@ def test_what_is_no_fold_is_a_type_error(fold: object) -> None:
 # --- Modules that are left open
 
 
-def test_an_open_module_shows_its_nodes_in_a_frame_and_the_others_stay_boxes() -> None:
+def test_open_module_shows_its_nodes_in_a_frame() -> None:
     model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(12)))
-    with record() as recording:
-        loss = model(torch.ones(2, 4)).sum()
-    trace = trace_graph(loss, names=model, recording=recording)
+    trace = recorded(model, 2, 4)
     shown = picture_of(trace, open="3")
     modules = [box.texts[0] for box in shown.boxes if "module" in box.rect.kind]
     assert modules == [
@@ -217,17 +176,15 @@ def test_an_open_module_shows_its_nodes_in_a_frame_and_the_others_stay_boxes() -
     assert trace.to_svg(fold=False, open="3") == trace.to_svg(fold=False)
 
 
-def test_modules_that_are_open_and_alike_are_shown_once_and_in_no_frame() -> None:
+def test_alike_open_modules_are_drawn_once_without_frame() -> None:
     model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.Tanh()) for _ in range(20)))
-    with record() as recording:
-        loss = model(torch.ones(2, 4)).sum()
-    trace = trace_graph(loss, names=model, recording=recording)
+    trace = recorded(model, 2, 4)
     shown = picture_of(trace, open="*")
     assert [box.copies for box in shown.boxes if box.name == "TanhBackward0"] == [19, 1]
     assert [title for title, _, _ in shown.frames] == ["0: Sequential"]
 
 
-def test_a_large_module_is_opened_by_those_within_it_through_one_that_only_holds_others() -> None:
+def test_large_open_module_shows_its_inner_modules() -> None:
     class Holder(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -241,9 +198,7 @@ def test_a_large_module_is_opened_by_those_within_it_through_one_that_only_holds
             return x
 
     model = Holder()
-    with record() as recording:
-        loss = model(torch.ones(2, 4)).sum()
-    trace = trace_graph(loss, names=model, recording=recording)
+    trace = recorded(model, 2, 4)
     opened = picture_of(trace, open="parts.1").boxes
     assert [
         (box.name.split(":")[0], box.copies) for box in opened if "module" in box.rect.kind
@@ -256,7 +211,7 @@ def test_a_large_module_is_opened_by_those_within_it_through_one_that_only_holds
     assert whole[1:4] == ["Addmm", "T", "parts.2.*"]
 
 
-def test_what_is_open_must_be_a_module() -> None:
+def test_open_must_name_a_module() -> None:
     wrong: Any = ["0", 1]
     with pytest.raises(TypeError, match=r"^open must be the path of a module or several, not \['0"):
         blocks().to_svg(open=wrong)

@@ -1,4 +1,4 @@
-"""The default picture of a model is the model: its modules, with their classes."""
+"""The default picture of a model shows its modules."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -15,7 +15,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 class Language(nn.Module):
-    """A small transformer as one writes it, with its blocks in a list."""
+    """A small transformer with its blocks in a list."""
 
     def __init__(self, blocks: int = 4) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class Language(nn.Module):
 
 
 class Wrapper(nn.Module):
-    """A module that has nothing but another one, as models of libraries often do."""
+    """A module that only wraps another one."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,15 +63,13 @@ def texts(picture: str) -> list[str]:
 OUTER = ["SumBackward0", "head: Linear", "norm: LayerNorm", "blocks.*: Block", "embed: Linear"]
 
 
-def test_more_than_forty_nodes_are_shown_by_their_modules_and_what_only_holds_these_is_opened() -> (
-    None
-):
+def test_large_graph_is_shown_by_its_modules() -> None:
     assert titles(traced(Language())) == OUTER
     boxes = picture_of(traced(Language())).boxes
     assert [box.copies for box in boxes] == [1, 1, 1, 4, 1, 1]
 
 
-def test_a_module_that_has_nearly_all_nodes_is_opened_and_its_own_nodes_stand_alone() -> None:
+def test_module_with_nearly_all_nodes_is_opened() -> None:
     class Vision(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -100,20 +98,12 @@ def test_a_module_that_has_nearly_all_nodes_is_opened_and_its_own_nodes_stand_al
     ]
 
 
-def test_a_module_that_has_but_one_or_two_is_opened_too() -> None:
+def test_wrapper_of_one_module_is_opened() -> None:
     inner = [name if "Sum" in name else f"language.{name}" for name in OUTER]
     assert titles(traced(Wrapper())) == inner
 
 
-def test_where_modules_leave_more_to_see_than_repeats_these_are_shown() -> None:
-    model = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4)) for _ in range(2)))
-    y = torch.ones(1, 4)
-    for _ in range(30):
-        y = model[1](model[0](y).tanh()).sin()
-    assert len(picture_of(trace_graph(y.sum(), names=model)).boxes) < 20
-
-
-def test_of_too_many_modules_and_more_repeats_the_modules_are_shown() -> None:
+def test_many_modules_are_shown_rather_than_more_repeats() -> None:
     kinds = nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.ReLU, nn.ELU, nn.Softplus
     model = nn.Sequential(
         *(
@@ -128,18 +118,18 @@ def test_of_too_many_modules_and_more_repeats_the_modules_are_shown() -> None:
     assert all("module" in box.rect.kind for box in boxes[1:-1])
 
 
-def test_where_no_module_is_known_repeats_are_folded() -> None:
+def test_repeats_are_folded_without_modules() -> None:
     assert not any("module" in box.rect.kind for box in picture_of(pinn()).boxes)
 
 
-def test_a_box_has_the_class_and_the_number_of_nodes_or_the_node() -> None:
+def test_box_of_module_has_class_and_number_of_nodes() -> None:
     written = texts(traced(Language()).to_svg())
     place = written.index("blocks.*: Block ×4")
     assert re.fullmatch(r"\d+ nodes each", written[place + 1])
     assert written[written.index("norm: LayerNorm") + 1] == "NativeLayerNormBackward0"
 
 
-def test_frozen_parameters_are_counted_in_the_box_of_their_module() -> None:
+def test_frozen_parameters_are_counted_in_box_of_module() -> None:
     model = Language()
     for parameter in model.blocks.parameters():
         parameter.requires_grad_(False)
@@ -157,7 +147,7 @@ def test_frozen_parameters_are_counted_in_the_box_of_their_module() -> None:
     assert "12 parameters, 11 frozen" in picture
 
 
-def test_blocks_of_which_one_is_frozen_are_not_shown_as_alike() -> None:
+def test_partly_frozen_block_is_drawn_apart() -> None:
     model = Language(9)
     for parameter in model.get_submodule("blocks.4.perceptron").parameters():
         parameter.requires_grad_(False)
@@ -165,23 +155,7 @@ def test_blocks_of_which_one_is_frozen_are_not_shown_as_alike() -> None:
     assert [box.name for box in boxes if box.copies != 1] == ["blocks.*: Block"] * 2
 
 
-def test_modules_with_other_names_are_not_shown_as_alike() -> None:
-    class Two(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            for name in ("one", "two", "three", "four", "five"):
-                self.add_module(name, nn.Sequential(nn.Linear(4, 4), nn.Tanh()))
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            for module in self.children():
-                x = module(x)
-            return x
-
-    boxes = picture_of(traced(Two()), fold="*").boxes
-    assert [box.copies for box in boxes] == [1] * 7
-
-
-def test_a_module_in_a_box_tells_how_large_its_gradients_are() -> None:
+def test_box_of_module_has_gradient_norms() -> None:
     trace = traced(Language(), gradients=True)
     written = texts(trace.to_svg())
     norms = [text for text in written if text.startswith("grad norm")]
@@ -191,7 +165,7 @@ def test_a_module_in_a_box_tells_how_large_its_gradients_are() -> None:
     assert f"of its leaves {by_path['head'].parameters:.3g}" in written
 
 
-def test_a_module_in_a_box_tells_what_it_made() -> None:
+def test_box_of_module_has_value() -> None:
     with record(values=True) as recording:
         y = Language()(torch.ones(1, 2, 4))
     trace = trace_graph(y.sum(), recording=recording, values=True)
@@ -200,38 +174,10 @@ def test_a_module_in_a_box_tells_what_it_made() -> None:
     assert any(text.startswith("value [") for text in written[place : place + 4])
 
 
-def test_a_gradient_that_is_not_finite_is_marked_at_the_module_that_it_comes_to() -> None:
+def test_nonfinite_gradient_is_marked_at_module() -> None:
     model = Language()
     with torch.no_grad():
         model.head.weight[0, 0] = torch.inf
     written = texts(traced(model, gradients=True).to_svg())
     block = written[written.index("blocks.*: Block ×4") :]
     assert "grad: NaN" in block or "grad: infinity" in block
-
-
-class Halves(nn.Module):
-    """A module with two results of different shapes."""
-
-    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return x.sin().sum(0), x.cos().sin()
-
-
-def test_the_shape_of_each_result_stands_where_its_arrow_arrives() -> None:
-    class Both(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.halves = Halves()
-
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            one, other = self.halves(x)
-            result: torch.Tensor = one * other
-            return result
-
-    with record() as recording:
-        y = Both()(torch.ones(2, 3, requires_grad=True))
-    trace = trace_graph(y, recording=recording)
-    (ports,) = [
-        box.ports for box in picture_of(trace, fold="*").boxes if box.name.startswith("halves")
-    ]
-    assert sorted(ports) == ["(2, 3)", "(3,)"]
-    assert 'class="port"' in trace.to_svg(fold="*", direction="forward")

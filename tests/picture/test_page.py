@@ -1,4 +1,4 @@
-"""The page of a graph, as text."""
+"""The HTML page of a graph."""
 
 import base64
 import json
@@ -16,20 +16,20 @@ from tests.picture.test_overview import Language, traced
 
 
 def facts(page: str) -> dict[str, Any]:
-    """What the page knows at once."""
+    """Return the data of the page."""
     (found,) = re.findall(r'id="data">(.*?)</script>', page)
     known: dict[str, Any] = json.loads(found)
     return known
 
 
 def views(page: str) -> list[dict[str, Any]]:
-    """Where everything is in each view, the packed ones among them."""
+    """Return all views of the page, also the packed ones."""
     (packed,) = re.findall(r'id="rest">(.*?)</script>', page)
     first = facts(page)["first"]
     return [one or first for one in json.loads(zlib.decompress(base64.b64decode(packed)))]
 
 
-def test_the_page_is_all_in_one_and_allows_no_code_but_its_own() -> None:
+def test_page_is_one_file_and_allows_its_own_script_only() -> None:
     page = polynomial().to_html()
     assert page.startswith("<!doctype html>")
     assert re.findall(r'\b(?:src|href|srcset|action)="?[^"#]', page) == []
@@ -37,7 +37,7 @@ def test_the_page_is_all_in_one_and_allows_no_code_but_its_own() -> None:
 
 
 @pytest.mark.parametrize("direction", ["backward", "forward"])
-def test_the_page_knows_where_each_box_is_and_which_links_there_are(direction: Any) -> None:
+def test_page_has_positions_of_boxes_and_links(direction: Any) -> None:
     trace = blocks()
     page = trace.to_html(direction=direction)
     _, full, *inner = found = views(page)
@@ -55,7 +55,7 @@ def test_the_page_knows_where_each_box_is_and_which_links_there_are(direction: A
             assert bottom - 14 < path[1] <= bottom
 
 
-def test_a_box_opens_the_module_that_it_is() -> None:
+def test_boxes_open_their_modules() -> None:
     page = traced(Language()).to_html()
     known, (overview, _, *inner) = facts(page), views(page)
     titles = [title for title, _ in known["modules"]]
@@ -74,7 +74,7 @@ def test_a_box_opens_the_module_that_it_is() -> None:
     assert "blocks.2.attend.in_proj_bias" in inner[attend]["markup"]
 
 
-def test_what_one_starts_with_is_written_once_and_the_rest_is_packed() -> None:
+def test_first_view_is_written_once_and_others_are_packed() -> None:
     page = traced(Language()).to_html()
     assert page.count("<svg") == 1
     assert ["markup" in view for view in views(page)].count(False) == 1
@@ -82,7 +82,7 @@ def test_what_one_starts_with_is_written_once_and_the_rest_is_packed() -> None:
 
 
 @pytest.mark.parametrize("name", ["</script>", "<!--<script>"])
-def test_no_name_of_a_class_ends_the_script_that_holds_it(name: str) -> None:
+def test_class_name_is_escaped_in_script(name: str) -> None:
     kind = type(name, (torch.nn.Sequential,), {})
     model = torch.nn.Sequential(kind(torch.nn.Linear(2, 2), torch.nn.Tanh()))
     page = trace_graph(model(torch.ones(1, 2)), names=model).to_html()
@@ -90,13 +90,13 @@ def test_no_name_of_a_class_ends_the_script_that_holds_it(name: str) -> None:
     assert page.count("<script") == 3
 
 
-def test_a_graph_that_is_too_large_even_when_it_is_folded_is_refused() -> None:
+def test_too_large_folded_graph_is_refused() -> None:
     leaves = [torch.ones(n, requires_grad=True) for n in range(3001)]
     with pytest.raises(ValueError, match=r"at most 3000 boxes, not 3001; trace a part"):
         trace_graph(leaves).to_html()
 
 
-def test_what_is_too_large_in_full_is_only_there_folded() -> None:
+def test_too_large_full_view_is_left_out() -> None:
     y = torch.ones(2, requires_grad=True)
     for _ in range(3001):
         y = y.sin()
@@ -108,7 +108,7 @@ def test_what_is_too_large_in_full_is_only_there_folded() -> None:
     assert "Trace with names=model to look into modules" in page
 
 
-def test_of_what_is_too_large_in_full_each_module_can_be_looked_into(deep: GraphTrace) -> None:
+def test_modules_of_too_large_graph_have_views(deep: GraphTrace) -> None:
     page = deep.to_html()
     assert len(deep.nodes) > 3000
     assert "Look into modules to see them in full." in page
@@ -120,10 +120,3 @@ def test_of_what_is_too_large_in_full_each_module_can_be_looked_into(deep: Graph
 @pytest.fixture(scope="module")
 def deep() -> GraphTrace:
     return traced(Language(60))
-
-
-def test_what_can_be_folded_is_offered() -> None:
-    page = blocks().to_html()
-    assert 'data-do="fold"' in page
-    assert ", f folds" in page
-    assert "What repeats stays folded" not in page

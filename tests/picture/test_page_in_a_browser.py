@@ -1,4 +1,4 @@
-"""The page of a graph, used with a real pointer and real keys in Chromium."""
+"""The HTML page of a graph in Chromium."""
 
 from collections.abc import Callable
 from functools import cache
@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import nn
 
-from leafgrad import GraphTrace, record, trace_graph
+from leafgrad import GraphTrace, trace_graph
 from tests.browser import needs_chromium
 from tests.devtools import CONTROL, SHIFT, Browser, Page
-from tests.models import Block, pinn, polynomial, resnet, transformer
+from tests.models import Block, pinn, polynomial, transformer
 from tests.picture.test_modules import blocks
 from tests.picture.test_overview import Language, traced
 
@@ -63,7 +63,7 @@ def box(number: int) -> str:
 # --- What the page is
 
 
-def test_it_asks_no_network_and_runs_without_a_complaint(opened: Opened, browser: Browser) -> None:
+def test_page_requests_nothing_and_logs_nothing(opened: Opened, browser: Browser) -> None:
     page = opened(polynomial)
     mine = [event for event in browser.events if event.get("sessionId") == page.session]
     asked = [e["params"]["request"]["url"] for e in mine if e["method"].endswith("BeSent")]
@@ -72,32 +72,10 @@ def test_it_asks_no_network_and_runs_without_a_complaint(opened: Opened, browser
     assert [event for event in mine if event["method"] in complaints] == []
 
 
-def test_a_name_with_a_script_in_it_does_nothing(opened: Opened) -> None:
-    x = torch.ones(2, requires_grad=True)
-    name = "</script><script>window.hit = 1</script><img src=x onerror='window.hit = 1'>"
-    page = opened(trace_graph(x.exp(), names={name: x}).to_html())
-    page.click(page.middle(box(1)))
-    assert name in page.ask(TOLD)
-    assert page.ask("[window.hit ?? 0, document.images.length]") == [0, 0]
-
-
-def test_the_hint_tells_of_keys_but_for_those_who_have_a_touch_screen(opened: Opened) -> None:
-    page = opened(polynomial)
-    hint, keys = page.ask(TOLD).splitlines()
-    assert (hint[:5], keys[:5]) == ("Point", "Keys:")
-    page.send("Emulation.setTouchEmulationEnabled", enabled=True)
-    size = {"width": 390, "height": 844, "deviceScaleFactor": 1}
-    page.send("Emulation.setDeviceMetricsOverride", mobile=True, **size)
-    page.ask("window.isOld = true")
-    page.send("Page.reload")
-    page.until("!window.isOld && document.readyState === 'complete'")
-    assert page.ask(TOLD) == hint
-
-
 # --- With the pointer
 
 
-def test_pointing_at_a_box_tells_what_is_known_of_it(opened: Opened) -> None:
+def test_pointing_at_box_shows_its_details(opened: Opened) -> None:
     page = opened(polynomial)
     hint = page.ask(TOLD)
     page.mouse("mouseMoved", page.middle(box(3)))
@@ -106,7 +84,7 @@ def test_pointing_at_a_box_tells_what_is_known_of_it(opened: Opened) -> None:
     assert page.ask(TOLD) == hint
 
 
-def test_a_click_lights_what_leads_to_a_box_and_what_it_leads_to(opened: Opened) -> None:
+def test_click_highlights_connected_boxes(opened: Opened) -> None:
     page = opened(polynomial)
     page.click(page.middle(box(3)))
     assert page.ask(LIT) == [0, 3, 4, 5]
@@ -117,7 +95,7 @@ def test_a_click_lights_what_leads_to_a_box_and_what_it_leads_to(opened: Opened)
     assert page.ask(f"{VEIL} + {WAYS}") == ""
 
 
-def test_a_click_with_shift_lights_the_paths_between_two(opened: Opened) -> None:
+def test_shift_click_highlights_paths_between_two_boxes(opened: Opened) -> None:
     page = opened(polynomial)
     page.click(page.middle(box(5)))
     page.click(page.middle(box(0)), SHIFT)
@@ -129,7 +107,7 @@ def test_a_click_with_shift_lights_the_paths_between_two(opened: Opened) -> None
     assert page.ask(TOLD).startswith("no path between\n")
 
 
-def test_dragging_moves_the_picture_and_selects_nothing(opened: Opened) -> None:
+def test_drag_scrolls_and_selects_nothing(opened: Opened) -> None:
     page = opened(transformer)
     page.key("f")
     before = page.ask(SCROLL)
@@ -138,7 +116,7 @@ def test_dragging_moves_the_picture_and_selects_nothing(opened: Opened) -> None:
     assert page.ask(SELECTED) == -1
 
 
-def test_control_and_the_wheel_zoom_where_the_pointer_is(opened: Opened) -> None:
+def test_control_wheel_zooms_at_pointer(opened: Opened) -> None:
     page = opened(transformer)
     spot = page.middle(box(3))
     width = page.ask(WIDTH)
@@ -149,44 +127,7 @@ def test_control_and_the_wheel_zoom_where_the_pointer_is(opened: Opened) -> None
     assert abs(x - spot[0]) < 10
 
 
-def test_what_leads_to_an_input_is_dotted_and_has_no_head(opened: Opened) -> None:
-    x, w = torch.ones(3), torch.ones(3, requires_grad=True)
-    with record() as recording:
-        y = (x * w).sin()
-    page = opened(trace_graph(y, names={"x": x, "w": w}, recording=recording).to_html())
-    lines, free, heads = (
-        page.ask(f"document.querySelector('{what}').getAttribute('d').split('M').length - 1")
-        for what in (".links > :not(.free)", ".links > .free", ".heads > .head")
-    )
-    assert (lines, free, heads) == (2, 1, 2)
-
-
-def test_a_tap_selects(opened: Opened) -> None:
-    page = opened(polynomial)
-    page.tap(page.middle(box(1)))
-    page.until(f"{SELECTED} === 1")
-    assert page.ask(LIT) == [0, 1, 2]
-
-
-def test_nothing_moves_when_a_box_is_selected(opened: Opened) -> None:
-    for width in (390, 600, 800, 1000, 1200):
-        page = opened(blocks, width, 844)
-        page.key("f")
-        page.ask(f"reveal({place('GeluBackward0')})")
-        tops = []
-        for number in ("null", place("GeluBackward0")):
-            page.ask(f"select({number})")
-            tops.append(
-                page.ask(
-                    "[stage, ...document.querySelectorAll('button')]"
-                    ".map(it => it.getBoundingClientRect().left "
-                    "+ it.getBoundingClientRect().right + it.offsetTop)"
-                )
-            )
-        assert tops[0] == tops[1]
-
-
-def test_a_finger_lights_the_paths_between_two_after_the_button(opened: Opened) -> None:
+def test_touch_highlights_paths_after_button(opened: Opened) -> None:
     page = opened(polynomial)
     paths = "document.querySelector('[data-do=path]')"
     page.tap(page.middle(box(5)))
@@ -201,7 +142,7 @@ def test_a_finger_lights_the_paths_between_two_after_the_button(opened: Opened) 
     assert page.ask(LIT) == [0, 1, 2]
 
 
-def test_two_fingers_zoom_what_is_between_them(opened: Opened) -> None:
+def test_pinch_zooms_between_fingers(opened: Opened) -> None:
     page = opened(transformer, 390, 844)
     page.ask("zoom(1)")
     middle = page.middle(box(3))
@@ -241,26 +182,6 @@ def test_page_in_a_hidden_frame_opens_with_whole_graph_once_shown(
     page.until(f"(([graph, frame]) => 100 < graph && graph <= frame)({heights})")
 
 
-@pytest.mark.parametrize(("button", "larger"), [("in", True), ("out", False)])
-def test_buttons_zoom(opened: Opened, button: str, *, larger: bool) -> None:
-    page = opened(polynomial)
-    width = page.ask(WIDTH)
-    page.click(page.middle(f"document.querySelector('[data-do={button}]')"))
-    assert (page.ask(WIDTH) > width) is larger
-    page.click(page.middle("document.querySelector('[data-do=fit]')"))
-    assert page.ask(WIDTH) == pytest.approx(width)
-
-
-def test_a_button_folds_and_unfolds(opened: Opened) -> None:
-    page = opened(resnet)
-    fold = "document.querySelector('[data-do=fold]')"
-    assert page.ask(f"{fold}.ariaPressed") == "true"
-    few = page.ask(f"{BOXES}.length")
-    page.click(page.middle(fold))
-    assert page.ask(f"{BOXES}.length") > 3 * few
-    assert page.ask(f"{fold}.ariaPressed") == "false"
-
-
 NAMES = f"{BOXES}.map(box => box.querySelector('.name').textContent)"
 OVERLAPS = f"""
 {DRAWN}.map(box => box.querySelector('rect').getBoundingClientRect()).flatMap((a, m, all) =>
@@ -277,11 +198,7 @@ CUT = """
 """
 
 
-def place(name: str) -> str:
-    return f"{NAMES}.indexOf('{name}')"
-
-
-def test_folded_and_in_full_nothing_collides_and_nothing_is_cut(opened: Opened) -> None:
+def test_print_has_all_boxes_without_overlap(opened: Opened) -> None:
     page = opened(blocks)
     for _ in range(2):
         page.ask("dispatchEvent(new Event('beforeprint'))")
@@ -292,7 +209,7 @@ def test_folded_and_in_full_nothing_collides_and_nothing_is_cut(opened: Opened) 
         page.key("f")
 
 
-def test_what_is_found_and_lit_follows_the_fold(opened: Opened) -> None:
+def test_search_and_highlight_follow_fold(opened: Opened) -> None:
     page = opened(transformer)
     page.click(page.middle(box(0)))
     assert page.ask(f"{LIT}.length") == page.ask(f"{BOXES}.length")
@@ -305,15 +222,6 @@ def test_what_is_found_and_lit_follows_the_fold(opened: Opened) -> None:
     page.key("/")
     page.send("Input.insertText", text="11.perceptron.0.weight")
     assert page.ask(f"{LIT}.map(n => {NAMES}[n])") == ["11.perceptron.0.weight"]
-
-
-def test_keys_that_mean_nothing_change_nothing(opened: Opened) -> None:
-    page = opened(blocks)
-    page.key("ArrowDown")
-    before = page.ask("[view.boxes.length, selected]")
-    page.key("m")
-    page.key("Enter")
-    assert page.ask("[view.boxes.length, selected]") == before
 
 
 # --- Modules
@@ -348,7 +256,7 @@ def double_click(page: Page, spot: tuple[float, float]) -> None:
         page.mouse(kind, spot, button="left", clickCount=2)
 
 
-def test_a_double_click_looks_into_a_module_and_the_choices_say_which(model: Page) -> None:
+def test_double_click_opens_module(model: Page) -> None:
     assert model.ask(CHOICES) == ["all of Language"]
     double_click(model, model.middle(box(1)))
     assert model.ask(CHOICES) == ["head: Linear"]
@@ -357,7 +265,7 @@ def test_a_double_click_looks_into_a_module_and_the_choices_say_which(model: Pag
     assert model.ask(CHOICES) == ["head: Linear"]
 
 
-def test_any_single_module_can_be_chosen_and_the_next_one_from_there(model: Page) -> None:
+def test_menus_choose_modules(model: Page) -> None:
     choose = "(choice => (choice.value = {}, choice.dispatchEvent(new Event('change'))))"
     number = model.ask("modules.findIndex(([title]) => title === 'blocks.2: Block')")
     model.ask(f"{choose.format(number)}(document.querySelector('nav select'))")
@@ -372,7 +280,7 @@ def test_any_single_module_can_be_chosen_and_the_next_one_from_there(model: Page
     assert model.ask(FOLDED) == "true"
 
 
-def test_keys_look_into_a_module_walk_to_the_next_and_go_back_out(model: Page) -> None:
+def test_keys_open_and_leave_modules(model: Page) -> None:
     for _ in range(4):
         model.key("ArrowDown")
     model.key("Enter")
@@ -386,23 +294,7 @@ def test_keys_look_into_a_module_walk_to_the_next_and_go_back_out(model: Page) -
     assert model.ask(CHOICES) == ["all of Language"]
 
 
-def test_going_back_out_selects_the_module_that_one_was_in(model: Page) -> None:
-    double_click(model, model.middle(box(1)))
-    model.key("Backspace")
-    assert model.ask(SELECTED) == 1
-
-
-def test_from_within_a_module_a_key_shows_the_whole_in_full_and_leads_back(model: Page) -> None:
-    double_click(model, model.middle(box(1)))
-    inside = model.ask(NAMES)
-    model.key("f")
-    assert model.ask(f"[{BOXES}.length > 100, {FOLDED}]") == [True, "false"]
-    model.key("f")
-    assert model.ask(NAMES) == inside
-    assert model.ask(FOLDED) == "true"
-
-
-def test_what_is_looked_for_is_found_in_a_module_that_is_not_shown(model: Page) -> None:
+def test_search_finds_boxes_of_hidden_modules(model: Page) -> None:
     model.key("/")
     model.send("Input.insertText", text="blocks.1.perceptron.0.weight")
     assert model.ask(TOLD) == "none here; Enter looks into blocks.1.perceptron.0: Linear"
@@ -420,7 +312,7 @@ HEAT = f"{BOXES}.map((_, number) => Number({CLASS}.match(/heat-(.)/)?.[1] ?? 0))
 PAINT = "(color.value = '{}', color.dispatchEvent(new Event('change')))"
 
 
-def test_colours_tell_bytes_or_gradients_in_every_view(opened: Opened) -> None:
+def test_colours_apply_to_each_view(opened: Opened) -> None:
     page = opened(traced(Language(), gradients=True).to_html())
     for which in ("bytes", "gradient"):
         page.ask(PAINT.format(which))
@@ -439,7 +331,7 @@ def test_colours_tell_bytes_or_gradients_in_every_view(opened: Opened) -> None:
     assert page.ask(TOLD).startswith("Point at a box")
 
 
-def test_a_choice_and_a_button_keep_their_own_keys(model: Page) -> None:
+def test_menus_and_buttons_keep_their_keys(model: Page) -> None:
     model.ask("document.querySelector('nav select').focus()")
     model.key("ArrowDown")
     assert model.ask(f"[{SELECTED}, {CHOICES}[0]]")[0] == -1
@@ -448,9 +340,7 @@ def test_a_choice_and_a_button_keep_their_own_keys(model: Page) -> None:
     assert model.ask(SELECTED) == -1
 
 
-def test_a_browser_that_cannot_unpack_shows_what_it_starts_with(
-    tmp_path: Path, browser: Browser
-) -> None:
+def test_page_works_without_packed_views(tmp_path: Path, browser: Browser) -> None:
     file = tmp_path / "old.html"
     text = html(language)
     file.write_text(text.replace('id="rest">', 'id="rest">!'), "utf-8")
@@ -494,7 +384,7 @@ def in_full(opened: Opened) -> Page:
     return page
 
 
-def test_what_is_seen_is_drawn_where_it_is_and_little_else(page: Page) -> None:
+def test_only_visible_boxes_are_drawn(page: Page) -> None:
     assert page.ask(f"{BOXES}.length") == 2923  # with the input
     for number in (0, 700, 2921, 1400, 60):
         page.ask(f"stage.scrollTo(0, view.rects[{number}].top * scale)")
@@ -503,7 +393,7 @@ def test_what_is_seen_is_drawn_where_it_is_and_little_else(page: Page) -> None:
         assert 5 < page.ask(f"{DRAWN}.length") < 100
 
 
-def test_boxes_too_small_to_read_are_drawn_as_shapes_until_one_comes_nearer(page: Page) -> None:
+def test_tiny_boxes_are_drawn_as_shapes(page: Page) -> None:
     page.key("0")
     shapes = "[...view.near.children].map(each => each.getAttribute('d').split('M').length - 1)"
     assert sum(page.ask(shapes)) == page.ask("view.nearBoxes.length") > 200
@@ -515,7 +405,7 @@ def test_boxes_too_small_to_read_are_drawn_as_shapes_until_one_comes_nearer(page
     assert page.ask(THERE)
 
 
-def test_however_long_a_graph_is_the_whole_of_it_fits_and_comes_back(page: Page) -> None:
+def test_long_graph_can_be_fitted(page: Page) -> None:
     assert not page.ask(WHOLE)
     page.click(page.middle("document.querySelector('[data-do=fit]')"))
     assert page.ask(WHOLE)
@@ -526,20 +416,10 @@ def test_however_long_a_graph_is_the_whole_of_it_fits_and_comes_back(page: Page)
     assert page.ask(WHOLE)
 
 
-def test_paper_has_it_all(opened: Opened) -> None:
-    page = opened(transformer)
-    page.key("f")
-    assert page.ask(f"{DRAWN}.length < view.rects.length")
-    page.ask("dispatchEvent(new Event('beforeprint'))")
-    assert page.ask(f"{DRAWN}.length === view.rects.length")
-    page.ask("dispatchEvent(new Event('afterprint'))")
-    assert page.ask(f"{DRAWN}.length < view.rects.length")
-
-
 # --- With the keyboard
 
 
-def test_arrows_go_along_the_graph_and_escape_lets_go(opened: Opened) -> None:
+def test_arrow_keys_move_along_graph(opened: Opened) -> None:
     page = opened(polynomial)
     visited = []
     for key in ("Down", "Down", "Right", "Down", "Left", "Up", "Up", "Up"):
@@ -550,7 +430,7 @@ def test_arrows_go_along_the_graph_and_escape_lets_go(opened: Opened) -> None:
     assert page.ask(SELECTED) == -1
 
 
-def test_arrows_with_shift_move_the_other_end_of_the_paths(opened: Opened) -> None:
+def test_shift_arrows_extend_path(opened: Opened) -> None:
     page = opened(polynomial)
     page.key("ArrowDown")
     page.key("ArrowDown", SHIFT)
@@ -562,7 +442,7 @@ def test_arrows_with_shift_move_the_other_end_of_the_paths(opened: Opened) -> No
     assert page.ask(SELECTED) == 3
 
 
-def test_what_the_keyboard_selects_comes_into_view(opened: Opened) -> None:
+def test_selected_box_scrolls_into_view(opened: Opened) -> None:
     page = opened(transformer)
     page.key("f")
     for _ in range(30):
@@ -572,19 +452,7 @@ def test_what_the_keyboard_selects_comes_into_view(opened: Opened) -> None:
     assert 60 < y < 600
 
 
-def test_keys_zoom_and_fit(opened: Opened) -> None:
-    page = opened(transformer)
-    page.key("f")
-    width = page.ask(WIDTH)
-    page.key("+")
-    assert page.ask(WIDTH) == pytest.approx(1.25 * width, abs=1)
-    page.key("-")
-    assert page.ask(WIDTH) == pytest.approx(width, abs=1)
-    page.key("0")
-    assert page.ask(WIDTH) < width / 3
-
-
-def test_a_search_lights_what_it_finds_and_enter_goes_from_one_to_the_next(opened: Opened) -> None:
+def test_enter_moves_through_search_results(opened: Opened) -> None:
     page = opened(polynomial)
     page.key("/")
     page.send("Input.insertText", text="mulback")

@@ -1,149 +1,88 @@
-"""Repeats: what is alike is drawn once, and nothing that is not."""
+"""Repeats are drawn once, and nothing else is."""
+
+import re
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leafgrad._picture.repeats import SEVERAL, Repeat, Vertex, fold_repeats, runs_in
+from leafgrad import GraphTrace, trace_graph
+from tests.picture.picture import picture_of
+from tests.tensors import leaf
+
+OPERATIONS = {"a": torch.sin, "b": torch.cos, "c": torch.exp, "z": torch.tanh}
+LABELS = {"Sin": "a", "Cos": "b", "Exp": "c", "Tanh": "z"}
 
 
-def vertices(labels: str, *edges: tuple[int, int]) -> list[Vertex]:
-    """Vertices with a letter each, linked as told."""
-    ahead: list[list[tuple[int, int]]] = [[] for _ in labels]
-    for a, b in edges:
-        ahead[a].append((b, 0))
-    return [
-        Vertex(label=label, edges=tuple(ahead[place]), members=(place,))
-        for place, label in enumerate(labels)
-    ]
+def chain(labels: str) -> GraphTrace:
+    """Apply an operation for each letter; the graph leads from the last one back."""
+    y = leaf(2)
+    for label in reversed(labels):
+        y = OPERATIONS[label](y)
+    return trace_graph(y)
 
 
-def chain(labels: str) -> list[Vertex]:
-    return vertices(labels, *((n, n + 1) for n in range(len(labels) - 1)))
-
-
-def shown(kept: list[Vertex]) -> list[tuple[tuple[int, ...], list[int]]]:
-    return [(vertex.members, [place for place, _ in vertex.edges]) for vertex in kept]
-
-
-def test_a_chain_of_equals_becomes_one() -> None:
-    kept, repeats = fold_repeats(chain("asssz"))
-    assert shown(kept) == [((0,), [1]), ((1, 2, 3), [2]), ((4,), [])]
-    assert repeats == [Repeat(members=(1,), copies=3, in_a_row=True)]
-
-
-def test_a_stretch_that_recurs_is_kept_once_and_leads_on_from_its_last_copy() -> None:
-    kept, repeats = fold_repeats(chain("rabcabcabcz"))
-    assert shown(kept)[1:] == [((1, 4, 7), [2]), ((2, 5, 8), [3]), ((3, 6, 9), [4]), ((10,), [])]
-    assert repeats == [Repeat(members=(1, 2, 3), copies=3, in_a_row=True)]
-
-
-def test_equals_side_by_side_become_one_that_is_led_to_once() -> None:
-    kept, repeats = fold_repeats(
-        vertices("rsssz", *((0, n) for n in (1, 2, 3)), *((n, 4) for n in (1, 2, 3)))
-    )
-    assert shown(kept) == [((0,), [1]), ((1, 2, 3), [2]), ((4,), [])]
-    assert repeats == [Repeat(members=(1,), copies=3, in_a_row=False)]
-
-
-def test_copies_may_lead_to_one_place_by_different_outputs() -> None:
-    edges = [((4, 7),), ((4, 5),), ((4, 6),), ()]
-    ends = [
-        Vertex(label=letter, edges=edge, members=(0,))
-        for letter, edge in zip("sssz", edges, strict=True)
-    ]
-    kept, _ = fold_repeats([Vertex(label="r", edges=((1, 0), (2, 0), (3, 0)), members=(0,)), *ends])
-    assert [vertex.edges for vertex in kept] == [((1, 0),), ((2, SEVERAL),), ()]
-
-
-def test_copies_that_lead_to_several_places_beyond_lead_to_each() -> None:
-    kept, _ = fold_repeats(
-        vertices("rssstuvz", *((0, n) for n in (1, 2, 3)), *((n, n + 3) for n in (1, 2, 3)), (6, 7))
-    )
-    assert shown(kept)[:2] == [((0,), [1]), ((1, 2, 3), [2, 3, 4])]
-
-
-def test_parallel_ways_within_a_copy_stay() -> None:
-    doubled = [edge for n in range(6) for edge in [(n, n + 1)] * (1 + n % 2)]
-    kept, _ = fold_repeats(vertices("rababaz", *doubled))
-    assert shown(kept)[1:3] == [((1, 3), [2, 2]), ((2, 4), [3])]
-
-
-def test_a_repeat_within_a_repeat_is_folded_too() -> None:
-    kept, repeats = fold_repeats(chain("r" + "asssb" * 5 + "z"))
-    assert [len(vertex.members) for vertex in kept] == [1, 5, 15, 5, 1]
-    assert [(repeat.copies, len(repeat.members)) for repeat in repeats] == [(5, 5), (3, 1)]
-
-
-def test_copies_are_cut_where_least_leads_from_one_to_the_next() -> None:
-    diamond = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 4)]
-    diamonds = [(first + a, first + b) for first in (3, 7, 11, 15) for a, b in diamond]
-    kept, (repeat,) = fold_repeats(
-        vertices("rcdabcdabcdabcdabcdz", (0, 1), (1, 2), (2, 3), *diamonds)
-    )
-    assert (repeat.members, repeat.copies) == ((2, 3, 4, 5), 4)
-    assert [vertex.members[0] for vertex in kept] == [0, 1, 2, 3, 4, 5, 18, 19]
-
-
-def test_what_is_worth_less_than_a_fiftieth_stays() -> None:
-    different = "".join(map(chr, range(0x4E00, 0x4E00 + 200)))
-    assert fold_repeats(chain(f"sss{different}"))[1] == []
-    assert len(fold_repeats(chain(f"ssssss{different}"))[1]) == 1
+def boxes(trace: GraphTrace) -> list[tuple[str, int]]:
+    shown = picture_of(trace, fold=True).boxes
+    return [(LABELS[box.name.removesuffix("Backward0")], box.copies) for box in shown]
 
 
 @pytest.mark.parametrize(
-    ("labels", "edges"),
+    ("labels", "shown", "brackets"),
     [
-        ("abcdef", [(n, n + 1) for n in range(5)]),
-        ("rssz", [(n, n + 1) for n in range(3)]),
-        ("rsssz", [(0, 1), (1, 2), (1, 3), (3, 4)]),
-        ("rsssz", [(0, 1), (1, 3), (2, 3), (3, 4)]),
+        ("zaaaz", "z1 a3 z1", []),
+        ("zabcabcabcz", "z1 a3 b3 c3 z1", ["×3 in a row"]),
+        ("z" + "aaab" * 5 + "z", "z1 a15 b5 z1", ["×5 in a row"]),
+        ("zabcz", "z1 a1 b1 c1 z1", []),
+        ("zaaz", "z1 a1 a1 z1", []),
     ],
-    ids=["all different", "too little to save", "one leads elsewhere", "one is shared"],
+    ids=["letter", "stretch", "within a repeat", "all different", "too little to save"],
 )
-def test_what_is_not_alike_stays(labels: str, edges: list[tuple[int, int]]) -> None:
-    kept, repeats = fold_repeats(vertices(labels, *edges))
-    assert (len(kept), repeats) == (len(labels), [])
+def test_repeats_of_chain_are_drawn_once(labels: str, shown: str, brackets: list[str]) -> None:
+    trace = chain(labels)
+    assert " ".join(f"{label}{copies}" for label, copies in boxes(trace)) == shown
+    assert picture_of(trace, fold=True).brackets == brackets
 
 
-@given(st.lists(st.sampled_from("abc"), min_size=1, max_size=4), st.integers(4, 30))
-def test_a_chain_of_copies_stands_for_every_node_once(stretch: list[str], copies: int) -> None:
-    kept, _ = fold_repeats(chain("r" + "".join(stretch) * copies + "z"))
-    members = [twin for vertex in kept for twin in vertex.members]
-    assert sorted(members) == list(range(len(stretch) * copies + 2))
-    assert len(kept) <= len(stretch) + 2
-    assert all(target > place for place, vertex in enumerate(kept) for target, _ in vertex.edges)
+def test_diamonds_are_cut_where_one_link_leads_on() -> None:
+    y = leaf(2).tanh()
+    for _ in range(6):
+        y = (y.sin() * y.cos()).exp()
+    shown = picture_of(trace_graph(y.tanh()), fold=True)
+    assert [box.copies for box in shown.boxes] == [1, *[6] * 4, 1]
+    assert [box.targets for box in shown.boxes] == [[1], [2], [3, 4], [5], [5], []]
 
 
-def test_a_long_chain_takes_time_in_proportion() -> None:
-    kept, repeats = fold_repeats(chain("r" + "ab" * 20_000 + "z"))
-    assert (len(kept), repeats[0].copies) == (4, 20_000)
+@given(st.text("abc", min_size=1, max_size=4), st.integers(4, 30))
+def test_copies_of_stretch_are_counted(stretch: str, copies: int) -> None:
+    shown = boxes(chain("z" + stretch * copies + "z"))
+    assert sum(count for _, count in shown) == len(stretch) * copies + 2
+    assert len(shown) <= len(stretch) + 2
 
 
 @pytest.mark.parametrize(
-    ("labels", "split"),
+    ("labels", "rows"),
     [
-        ("", []),
-        ("a", [(0, 1, 1)]),
-        ("abc", [(0, 3, 1)]),
-        ("aaaa", [(0, 1, 4)]),
-        ("ababab", [(0, 2, 3)]),
-        ("xababy", [(0, 1, 1), (1, 2, 2), (5, 1, 1)]),
-        ("abababa", [(0, 2, 3), (6, 1, 1)]),
-        ("aabaab", [(0, 3, 2)]),
-        ("xaaaabcbcbcy", [(0, 1, 1), (1, 1, 4), (5, 2, 3), (11, 1, 1)]),
+        ("abc", ["0 to 2 ×1"]),
+        ("aaaa", ["0 to 3 ×4"]),
+        ("aabaab", ["0 to 5 ×2"]),
+        ("abababa", ["0 to 5 ×3", "6 ×1"]),
+        ("cababc", ["0 ×1", "1 to 4 ×2", "5 ×1"]),
+        ("caaaabcbcbca", ["0 ×1", "1 to 4 ×4", "5 to 10 ×3", "11 ×1"]),
     ],
 )
-def test_a_sequence_is_split_where_it_repeats_itself(
-    labels: str, split: list[tuple[int, int, int]]
-) -> None:
-    assert [(run.first, run.period, run.copies) for run in runs_in(labels)] == split
+def test_text_splits_chain_where_it_repeats(labels: str, rows: list[str]) -> None:
+    lines = str(chain(labels + "z" * 40)).splitlines()
+    found = [re.match(r"(\d+(?: to \d+)?) +(\d+)", line) for line in lines[3:]]
+    assert [f"{row[1]} ×{row[2]}" for row in found if row][:-2] == rows
 
 
-@given(labels=st.lists(st.sampled_from("abc"), max_size=60))
-def test_the_runs_make_up_the_whole_sequence(labels: list[str]) -> None:
-    whole: list[str] = []
-    for run in runs_in(labels):
-        assert run.first == len(whole)
-        whole += labels[run.first : run.first + run.period] * run.copies
-    assert whole == labels
+@given(st.text("abc", min_size=40, max_size=60))
+def test_ranges_of_repeats_in_text_cover_all_nodes(labels: str) -> None:
+    lines = str(chain(labels)).splitlines()
+    if any(line.startswith("folded by what repeats") for line in lines):
+        ranges = [re.match(r"(\d+)(?: to (\d+))? ", line) for line in lines[3:]]
+        ends = [(int(found[1]), int(found[2] or found[1])) for found in ranges if found]
+        assert [first for first, _ in ends] == [0, *(last + 1 for _, last in ends[:-1])]
+        assert ends[-1][1] == len(labels)

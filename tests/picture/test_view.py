@@ -1,4 +1,4 @@
-"""Which boxes a picture shows: everything of a small graph, else leaves within and repeats once."""
+"""Which boxes a picture shows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +24,7 @@ def copies(picture: Picture) -> list[int]:
     return [box.copies for box in picture.boxes]
 
 
-def test_in_full_every_node_and_every_edge_is_shown() -> None:
+def test_full_picture_has_each_node_and_edge() -> None:
     shown = picture_of(polynomial(), fold=False)
     assert [box.tooltip[0] for box in shown.boxes] == [
         f"node {node.index}: {node.name}" for node in polynomial().nodes
@@ -33,7 +33,7 @@ def test_in_full_every_node_and_every_edge_is_shown() -> None:
     assert [box.is_root for box in shown.boxes] == [True] + 5 * [False]
 
 
-def test_folded_leaves_are_within_the_nodes_that_lead_to_them() -> None:
+def test_folded_leaves_are_within_their_nodes() -> None:
     shown = picture_of(polynomial(), fold=True)
     assert shown.names == ["AddBackward0", "MulBackward0", "SinBackward0", "MulBackward0"]
     assert [box.pills for box in shown.boxes] == [
@@ -46,19 +46,19 @@ def test_folded_leaves_are_within_the_nodes_that_lead_to_them() -> None:
     assert unnamed.boxes[0].pills == ["leaf (2,)"]
 
 
-def test_a_leaf_that_is_the_root_has_a_box() -> None:
+def test_root_leaf_has_a_box() -> None:
     (box,) = picture_of(trace_graph(torch.ones(2, requires_grad=True)), fold=True).boxes
     assert box.is_root
     assert box.rect.kind == "leaf"
 
 
 @pytest.mark.parametrize(("steps", "boxes"), [(38, 40), (39, 3)])
-def test_more_than_forty_nodes_are_folded_by_default(steps: int, boxes: int) -> None:
+def test_more_than_forty_nodes_are_folded(steps: int, boxes: int) -> None:
     assert len(picture_of(chain(steps)).boxes) == boxes
     assert len(picture_of(chain(steps), fold=False).boxes) == steps + 2
 
 
-def test_the_blocks_of_a_transformer_are_shown_once_with_stars_for_their_numbers() -> None:
+def test_blocks_of_transformer_are_drawn_once() -> None:
     shown = picture_of(transformer(), fold=True)
     assert shown.brackets == ["×12 in a row"]
     leaves = {pill.split()[0] for box in shown.boxes for pill in box.pills}
@@ -67,20 +67,14 @@ def test_the_blocks_of_a_transformer_are_shown_once_with_stars_for_their_numbers
     assert not any(line.startswith("module ") for box in shown.boxes for line in box.tooltip[:1])
 
 
-def test_equals_side_by_side_are_shown_once() -> None:
+def test_equal_branches_are_drawn_once() -> None:
     shown = picture_of(wide(), fold=True)
     assert [box.texts[0] for box in shown.boxes] == ["StackBackward0", "SinBackward0 ×60"]
     assert shown.boxes[1].pills == ["x (2,), used 60×"]
     assert shown.brackets == []
 
 
-def test_outputs_are_told_apart_where_there_are_several() -> None:
-    rows = torch.ones(4, 2, requires_grad=True).unbind()
-    shown = picture_of(trace_graph(rows[3] * rows[1]), fold=False)
-    assert [box.ports for box in shown.boxes] == [[], ["1", "3"], []]
-
-
-def test_steps_that_take_one_output_each_are_folded() -> None:
+def test_branches_from_different_outputs_are_folded() -> None:
     x = torch.ones(50, 2, requires_grad=True)
     trace = trace_graph(torch.stack([row.sin() for row in x.exp().unbind()]))
     shown = picture_of(trace, fold=True)
@@ -90,7 +84,7 @@ def test_steps_that_take_one_output_each_are_folded() -> None:
 
 
 def marked(how: str) -> GraphTrace:
-    """Sines in a row, of which one in the middle is unlike the others."""
+    """Trace a chain of sines; one in the middle differs."""
     sines = [torch.ones(2, requires_grad=True).sin()]
     for _ in range(60):
         sines.append(sines[-1].sin())
@@ -108,20 +102,20 @@ def marked(how: str) -> GraphTrace:
 
 
 @pytest.mark.parametrize("how", ["named", "a root", "retained", "written twice"])
-def test_a_node_that_is_unlike_the_others_is_never_folded_away(how: str) -> None:
+def test_unlike_node_is_not_folded(how: str) -> None:
     shown = picture_of(marked(how), fold=True)
     assert copies(shown) == [1, 30, 1, 29, 1]
     assert shown.boxes[2].is_root is (how in {"a root", "retained"})
 
 
-def test_of_many_shapes_the_first_are_written_and_the_others_counted() -> None:
+def test_first_shapes_are_written_and_others_counted() -> None:
     first, *_ = torch.ones(6, requires_grad=True).split([1, 2, 3])
     assert "(1,), (2,), and 1 more<" in trace_graph(first.sin()).to_svg()
 
 
 @pytest.mark.parametrize("fold", [None, True, False])
 @pytest.mark.parametrize("make", MODELS.values())
-def test_every_box_leads_to_later_ones_and_every_box_but_a_root_is_led_to(
+def test_boxes_lead_to_later_ones_and_only_root_has_no_source(
     make: Callable[[], GraphTrace], fold: Any
 ) -> None:
     boxes = picture_of(make(), fold=fold).boxes
@@ -130,7 +124,7 @@ def test_every_box_leads_to_later_ones_and_every_box_but_a_root_is_led_to(
     assert all(target > number for number, box in enumerate(boxes) for target in box.targets)
 
 
-def test_parallel_ways_in_an_open_module_each_lead_on() -> None:
+def test_parallel_paths_in_open_module_all_lead_on() -> None:
     torch.manual_seed(0)
     layers = (nn.TransformerEncoderLayer(32, 4, 64, batch_first=True) for _ in range(6))
     model = nn.Sequential(*layers)

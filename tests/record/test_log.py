@@ -51,7 +51,4 @@ def test_code_that_two_files_have_in_common_is_told_apart() -> None:
 
 
 def test_what_runs_outside_of_all_code_has_no_place() -> None:
-    log = Log(0)
-    log.note_backward(None, "backward()", frozenset(), frees=True)
-    assert log.backwards_after(0) == []
     assert part_of(None) == (None, None)

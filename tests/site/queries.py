@@ -114,7 +114,7 @@ AMONG_THREE = {
     "gradient clipping": "tutorial/hooks tutorial/optimizers",
     "argmax gradient": "how-to/missing-gradient",
     "relu second derivative zero": "tutorial/pinn-pitfalls how-to/refused-derivatives",
-    "neurodiffeq diff": "how-to/from-neurodiffeq",
+    "neurodiffeq diff": "how-to/from-nested-grad",
     "deepxde": "how-to/from-deepxde how-to/residuals reference/coming-from",
     "does not require grad": "how-to/errors",
     "element 0 of tensors": "how-to/errors",

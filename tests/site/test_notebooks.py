@@ -101,16 +101,12 @@ def test_a_notebook_executes_what_its_page_executes(page: str) -> None:
     assert executed_by(notebook) == executed_on(page)
 
 
-def test_a_page_with_cells_has_a_notebook() -> None:
-    assert has_notebook(PAGE)
-    assert not has_notebook("# A page without cells\n")
-
-
 def sources(notebook: NotebookNode, kind: str) -> list[str]:
     return [cell.source for cell in notebook.cells if cell.cell_type == kind]
 
 
 def test_a_notebook_has_no_words_of_the_site() -> None:
+    assert (has_notebook(PAGE), has_notebook("# No cells\n")) == (True, False)
     notebook = as_notebook(PAGE, "tutorial/a", {"tutorial/a", "tutorial/b"}, "0.1.0")
     assert sources(notebook, "markdown")[1] == (
         "# A page\n\n"
@@ -236,9 +232,6 @@ def test_a_picture_is_an_image_that_needs_no_trust() -> None:
     assert picture.tag.endswith("svg")
     assert '<x> & "y" #1 100%' in {text.text for text in picture.iter()}
     assert html.startswith("<p>Before</p>")
-
-
-def test_a_picture_that_a_script_moves_stays_in_the_page() -> None:
     x = torch.tensor(2.0, requires_grad=True)
     steps = trace_graph(x.sin(), names={"x": x}, gradients=True).steps()
-    assert with_images(steps._repr_html_()) == steps._repr_html_()
+    assert with_images(steps._repr_html_()) == steps._repr_html_()  # which a script moves

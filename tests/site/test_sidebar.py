@@ -43,19 +43,15 @@ def test_the_way_to_a_page_is_listed_with_its_neighbours(
     assert re.findall('href="([^"]*)"', listed.write(here, str)) == expected
 
 
-def test_what_stands_below_a_page_is_inside_its_item(listed: Sidebar) -> None:
-    shape = re.sub(r"<a [^>]*>|</a>| class=\"[^\"]*\"", "", listed.write("a/two", str))
+def test_pages_are_nested_with_numbers_and_code(listed: Sidebar) -> None:
+    html = listed.write("a/two", str)
+    assert '>1.2 One<code class="literal">&lt;grad&gt;</code></a>' in html
+    shape = re.sub(r"<a [^>]*>|</a>| class=\"[^\"]*\"", "", html)
     one = "1.2 One<code>&lt;grad&gt;</code>"
     assert shape == (
         f"<ul><li>A &amp; co<ul><li>{one}</li><li>Two<ul><li>X</li></ul></li></ul></li>"
         "<li>B</li></ul>"
     )
-
-
-def test_a_title_has_its_number_and_its_code(listed: Sidebar) -> None:
-    html = listed.write("a", str)
-    assert '>1.2 One<code class="literal">&lt;grad&gt;</code></a>' in html
-    assert ">A &amp; co</a>" in html
 
 
 def test_the_page_itself_and_the_way_to_it_are_marked(listed: Sidebar) -> None:

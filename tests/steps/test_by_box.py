@@ -1,8 +1,9 @@
-"""A backward at the scale of the picture: a step for each box, against hooks and against sums."""
+"""Steps of a backward pass, one for each box of a picture."""
 
 import json
 import math
 import re
+import xml.etree.ElementTree as ET
 from functools import cache
 from html import unescape
 from itertools import pairwise
@@ -13,11 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from leafgrad import GraphTrace, record, trace_graph
-from leafgrad._picture.box_text import lines
-from leafgrad._steps.shown import Shown
-from leafgrad._steps.visits import Visits
 from leafgrad.types import BackwardSteps
-from tests.models import MODELS, Block
+from tests.models import Block
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 class Tied(nn.Module):
@@ -46,7 +46,7 @@ def traced(model: nn.Module, x: Tensor, *, values: bool = False) -> GraphTrace:
 
 @cache
 def tied(depth: int = 12, *, values: bool = False) -> GraphTrace:
-    """Trace it once for all tests: to record it takes longer than what they look at."""
+    """Trace the model once for all tests, as recording takes longer than most of them."""
     torch.manual_seed(0)
     return traced(Tied(depth), torch.tensor([[1, 2, 3]]), values=values)
 
@@ -69,7 +69,7 @@ def at(steps: BackwardSteps, module: str, kind: str = "pass") -> str:
 # --- What is told
 
 
-def test_each_block_has_a_step_in_the_order_of_the_backward() -> None:
+def test_each_block_has_a_step_in_order_of_backward() -> None:
     steps = tied().steps()
     modules = [step.module for step in steps.steps if step.module is not None]
     assert modules == ["head", *(f"blocks.{n}" for n in reversed(range(12))), "embed"]
@@ -77,7 +77,7 @@ def test_each_block_has_a_step_in_the_order_of_the_backward() -> None:
     assert all(step.edge is None for step in steps.steps)
 
 
-def test_a_step_of_a_module_tells_what_arrives_goes_on_is_complete_and_is_let_go() -> None:
+def test_sentence_of_step_of_module() -> None:
     steps = tied().steps()
     shape, norm = r"\(1, 3, 8\) of norm [\d.e-]+", r"[\d.e-]+"
     assert re.fullmatch(
@@ -89,7 +89,7 @@ def test_a_step_of_a_module_tells_what_arrives_goes_on_is_complete_and_is_let_go
     )
 
 
-def test_a_weight_that_two_modules_share_waits_for_the_last_of_them() -> None:
+def test_shared_weight_waits_for_last_module() -> None:
     steps = tied().steps()
     assert "goes on to embed.weight (a leaf), which waits for more" in at(steps, "head")
     assert ".grad" not in at(steps, "head")
@@ -99,7 +99,7 @@ def test_a_weight_that_two_modules_share_waits_for_the_last_of_them() -> None:
     )
 
 
-def test_values_are_told_first_in_the_order_in_which_they_were_made() -> None:
+def test_values_come_first_in_forward_order() -> None:
     steps = tied(values=True).steps()
     forward = [step.module for step in steps.steps if step.kind == "value" and step.module]
     assert forward == ["embed", *(f"blocks.{n}" for n in range(12)), "head"]
@@ -109,13 +109,7 @@ def test_values_are_told_first_in_the_order_in_which_they_were_made() -> None:
     )
 
 
-def test_a_value_that_nobody_recorded_is_called_so() -> None:
-    model = deep()
-    trace = trace_graph(model(torch.ones(2, 4)).sum(), names=model, values=True, gradients=True)
-    assert at(trace.steps(), "20", "value").startswith("Forward: 20 (Linear) makes not recorded")
-
-
-def test_steps_say_where_gradients_vanish() -> None:
+def test_steps_report_vanishing_gradients() -> None:
     trace = traced(deep(), torch.ones(2, 4))
     steps = trace.steps()
     vanished = {one.module for one in trace.gradient_norms.vanishing}
@@ -125,7 +119,7 @@ def test_steps_say_where_gradients_vanish() -> None:
             assert (" of that at 20, arrives" in step.sentence) is inside
 
 
-def test_what_is_not_finite_is_told_where_it_comes_up() -> None:
+def test_step_reports_first_nonfinite_number() -> None:
     model = deep()
     with torch.no_grad():
         model.get_parameter("7.0.weight").fill_(float("nan"))
@@ -138,50 +132,7 @@ def test_what_is_not_finite_is_told_where_it_comes_up() -> None:
     assert any("It turns to infinity at node" in sentence for sentence in said(trace.steps()))
 
 
-def test_a_skip_adds_to_what_has_arrived_by_then() -> None:
-    class Skipping(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.down = nn.Sequential(nn.Linear(4, 4), nn.Tanh())
-            self.deep = nn.Sequential(*(nn.Linear(4, 4) for _ in range(15)))
-            self.up = nn.Sequential(nn.Linear(8, 4), nn.Tanh())
-
-        def forward(self, x: Tensor) -> Tensor:
-            low = self.down(x)
-            made: Tensor = self.up(torch.cat([self.deep(low), low], dim=1))
-            return made
-
-    steps = traced(Skipping(), torch.ones(2, 4)).steps(fold="*")
-    assert re.search(
-        r"goes on to down, which makes \(2, 4\) of norm [\d.]+ there", at(steps, "deep")
-    )
-    assert re.search(r"arrives from node \d+ \(CatBackward0\), deep;", at(steps, "down"))
-
-
-def test_where_no_gradient_arrives_and_none_goes_on_this_is_told() -> None:
-    class Lost(torch.autograd.Function):
-        @staticmethod
-        def forward(_: Any, x: Tensor) -> Tensor:
-            return x * 2
-
-        @staticmethod
-        def backward(*_: Any) -> Any:
-            return None
-
-    x = torch.ones(3, requires_grad=True)
-    y = Lost.apply(x.sin()).sum()  # type: ignore[no-untyped-call]
-    sentences = said(trace_graph(y, gradients=True).steps(fold=True))
-    assert any("arrives from node 0 (SumBackward0); nothing goes on." in one for one in sentences)
-    assert any("nothing arrives; nothing goes on." in one for one in sentences)
-
-
-def test_a_leaf_that_is_a_root_completes_itself() -> None:
-    x = torch.ones((), requires_grad=True)
-    sentences = said(trace_graph([x, x * 2], names={"x": x}, gradients=True).steps(fold=True))
-    assert any("The gradient of x is complete" in one for one in sentences)
-
-
-def test_what_cannot_be_read_says_why() -> None:
+def test_unread_gradient_is_reported() -> None:
     made = torch.ones(2, 2, requires_grad=True).to_sparse()
     trace = trace_graph(made, gradients=True, grad_outputs=torch.ones(2, 2).to_sparse())
     unread = [one.unread for node in trace.nodes for one in node.gradients if one is not None]
@@ -191,39 +142,39 @@ def test_what_cannot_be_read_says_why() -> None:
 # --- What follows from all of it
 
 
-@pytest.mark.parametrize("make", [tied, *MODELS.values()])
-def test_what_is_let_go_and_completed_is_all_that_there_is(make: Any) -> None:
-    trace = make()
-    if not any(node.gradients for node in trace.nodes):
-        trace = tied(3)
-    shown = Shown(trace, fold=None, open=())
-    visits = Visits(shown.graph, shown.view)
-    came = [node for node in trace.nodes if node.visited is not None]
-    assert sum(visits.let_go.values()) == trace.memory.total.bytes_without_parameters
-    complete = [leaf.index for leaves in visits.complete.values() for leaf in leaves]
-    assert sorted(complete) == [node.index for node in came if node.is_leaf]
-    taken = [node.index for visit in visits.backward for node in visit.nodes]
-    assert {*taken, *complete} >= {node.index for node in came}
+def test_steps_free_all_bytes_and_complete_all_leaves() -> None:
+    trace = tied(3)
+    sentences = " ".join(said(trace.steps()))
+    units = {"B": 1, "KiB": 1024}
+    freed = re.findall(r"It lets go of ([\d.]+) (B|KiB)", sentences)
+    kept = trace.memory.total.bytes_without_parameters
+    assert sum(float(n) * units[unit] for n, unit in freed) == pytest.approx(kept, rel=0.02)
+    counts = re.findall(r"\.grad of (\d+) leaves", sentences)
+    complete = sum(map(int, counts)) + len(re.findall(r"is complete", sentences))
+    assert complete == len(trace.leaves)
 
 
-@pytest.mark.parametrize("fold", [None, True, "*"])
-@pytest.mark.parametrize("values", [False, True])
-def test_in_the_end_every_box_says_what_its_picture_does(fold: Any, *, values: bool) -> None:
-    shown = Shown(tied(values=values), fold=fold, open=())
-    written = {write[:2]: write[2] for _, sign in shown.steps for write in sign.writes}
-    drawn = {
-        (place, number): line
-        for place, box in enumerate(shown.view.boxes)
-        for number, line in enumerate(
-            line.text
-            for line in lines(box, made="", direction="backward")
-            if line.style in {"value", "grad"}
-        )
+def numbers_in(picture: str) -> dict[tuple[int, int], str]:
+    """Read the lines of values and gradients in each box."""
+    parts = [one for one in ET.fromstring(picture).iter(f"{SVG}g") if one.get("class") == "part"]
+    lines = {
+        place: [one.text or "" for one in part if one.get("class") in {"value", "grad"}]
+        for place, part in enumerate(parts)
     }
-    assert written == drawn
+    return {(place, n): text for place, found in lines.items() for n, text in enumerate(found)}
 
 
-def test_the_norms_of_the_profile_are_those_that_hooks_see() -> None:
+@pytest.mark.parametrize("fold", [None, "*"])
+@pytest.mark.parametrize("values", [False, True])
+def test_last_step_shows_numbers_of_picture(fold: Any, *, values: bool) -> None:
+    trace = tied(values=values)
+    data = re.findall('data-steps="(.*?)"', trace.steps(fold=fold)._repr_html_())[0]
+    writes = [write for sign in json.loads(unescape(data)) for write in sign["writes"]]
+    written = {(box, line): text for box, line, text in writes}
+    assert written == numbers_in(trace.to_svg(fold=fold))
+
+
+def test_norms_of_steps_match_hooks() -> None:
     torch.manual_seed(0)
     model, x = Tied(), torch.tensor([[1, 2, 3]])
     seen: dict[str, float] = {}
@@ -237,16 +188,14 @@ def test_the_norms_of_the_profile_are_those_that_hooks_see() -> None:
     for name, block in model.blocks.named_children():
         block.register_forward_hook(watch(name))
     model(x).square().mean().backward()
-    norms = [
-        (step.module, sign.norm)
-        for step, sign in Shown(tied(), fold=None, open=()).steps
-        if step.module is not None and step.module.startswith("blocks.")
-    ]
-    assert [module for module, _ in norms] == [f"blocks.{name}" for name in seen]
-    assert [norm for _, norm in norms] == pytest.approx([*seen.values()], rel=1e-4)
+    norms = {
+        name: float(re.findall(r"of norm (\S+?) arrives", at(tied().steps(), f"blocks.{name}"))[0])
+        for name in seen
+    }
+    assert norms == pytest.approx(seen, rel=0.06)
 
 
-def test_the_profile_has_a_bar_for_each_step_which_falls_with_the_norm() -> None:
+def test_profile_has_a_bar_for_each_step() -> None:
     html = traced(deep(), torch.ones(2, 4)).steps()._repr_html_()
     heights = [float(height) for height in re.findall(r'height="([\d.]+)" data-at', html)]
     assert len(heights) == 23
@@ -254,7 +203,7 @@ def test_the_profile_has_a_bar_for_each_step_which_falls_with_the_norm() -> None
     assert "in powers of ten" in html
 
 
-def test_a_graph_that_is_shown_node_by_node_has_no_profile() -> None:
+def test_steps_of_nodes_have_no_profile() -> None:
     x = torch.ones(3, requires_grad=True)
     html = trace_graph(x.sum(), gradients=True).steps()._repr_html_()
     assert "<figure" not in html
@@ -263,7 +212,7 @@ def test_a_graph_that_is_shown_node_by_node_has_no_profile() -> None:
 # --- What one may choose
 
 
-def test_what_is_open_is_gone_through_node_by_node_or_if_it_is_large_by_its_modules() -> None:
+def test_open_module_has_steps_of_its_nodes_or_modules() -> None:
     trace = tied()
     opened = "blocks.3", "blocks.5.perceptron"
     inside = {node.index for node in trace.nodes if (node.module or "").startswith(opened[1])}
@@ -275,16 +224,7 @@ def test_what_is_open_is_gone_through_node_by_node_or_if_it_is_large_by_its_modu
     assert not {"blocks.3", "blocks.5", "blocks.5.perceptron"} & modules
 
 
-def test_fold_false_goes_through_every_node_of_a_large_graph() -> None:
-    trace = tied(2)
-    steps = trace.steps(fold=False)
-    assert {step.node for step in steps.steps} == {
-        node.index for node in trace.nodes if node.visited is not None
-    }
-    assert all(step.module is None for step in steps.steps)
-
-
-def test_a_module_that_is_not_there_cannot_be_opened() -> None:
+def test_open_must_name_module_of_graph() -> None:
     with pytest.raises(
         ValueError, match=r"^open must name modules of the graph, .* not 'blocks\.'"
     ):
@@ -294,14 +234,14 @@ def test_a_module_that_is_not_there_cannot_be_opened() -> None:
         tied(2).steps(open=wrong)
 
 
-def test_a_page_of_twelve_layers_is_small() -> None:
+def test_page_of_twelve_layers_is_small() -> None:
     page = tied(values=True).steps().to_html()
     assert len(page.encode()) < 60_000
     signs = json.loads(unescape(re.findall('data-steps="(.*?)"', page)[0]))
     assert len(signs) == page.count("<li>")
 
 
-def test_a_weight_that_a_module_uses_several_times_counts_once() -> None:
+def test_weight_used_several_times_counts_once() -> None:
     class Recurrent(nn.Module):
         def __init__(self) -> None:
             super().__init__()

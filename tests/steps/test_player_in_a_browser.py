@@ -1,4 +1,4 @@
-"""A backward pass to step through, with a real pointer and real keys in Chromium."""
+"""The steps of a backward pass in Chromium."""
 
 import math
 from collections.abc import Callable
@@ -29,7 +29,6 @@ NOW = (
 WAYS = (
     "[...document.querySelectorAll('.links > path')].flatMap((p, n) => p.matches('.now') ? n : [])"
 )
-FOCUSED = "document.activeElement.dataset.do"
 
 
 def button(name: str) -> str:
@@ -58,25 +57,19 @@ def opened(browser: Browser, tmp_path: Path, classic: BackwardSteps) -> Opened:
     return at
 
 
-def test_it_asks_no_network_and_runs_without_a_complaint(opened: Opened, browser: Browser) -> None:
+def test_player_requests_nothing_and_starts_before_first_step(
+    opened: Opened, browser: Browser
+) -> None:
     page = opened()
     mine = [event for event in browser.events if event.get("sessionId") == page.session]
     asked = [e["params"]["request"]["url"] for e in mine if e["method"].endswith("BeSent")]
     assert [url.rpartition("/")[2] for url in asked] == ["steps.html"]
     complaints = {"Runtime.exceptionThrown", "Log.entryAdded", "Runtime.consoleAPICalled"}
     assert [event for event in mine if event["method"] in complaints] == []
+    assert (page.ask(SHOWN), page.ask(COUNT)) == ([], "0 of 15")
 
 
-def test_it_starts_before_anything_happened(opened: Opened) -> None:
-    page = opened()
-    assert page.ask(SHOWN) == []
-    assert page.ask(COUNT) == "0 of 15"
-    assert page.ask(TOLD).startswith("Next, or the right arrow key, goes on")
-
-
-def test_each_press_of_the_button_shows_what_the_trace_has(
-    opened: Opened, classic: BackwardSteps
-) -> None:
+def test_next_button_shows_each_step(opened: Opened, classic: BackwardSteps) -> None:
     page = opened()
     told = []
     for _ in classic.steps:
@@ -93,7 +86,7 @@ def test_each_press_of_the_button_shows_what_the_trace_has(
     assert page.ask(COUNT) == "15 of 15"
 
 
-def test_keys_go_on_and_back_and_to_the_ends(opened: Opened) -> None:
+def test_keys_move_between_steps(opened: Opened) -> None:
     page = opened()
     page.ask(f"{button('next')}.focus()")
     page.key("ArrowRight")
@@ -109,19 +102,7 @@ def test_keys_go_on_and_back_and_to_the_ends(opened: Opened) -> None:
     assert page.ask(COUNT) == "0 of 15"
 
 
-def test_every_button_is_reached_by_tab_and_pressed_by_enter(opened: Opened) -> None:
-    page = opened()
-    reached = []
-    for _ in range(4):
-        page.key("Tab")
-        reached.append(page.ask(FOCUSED))
-    assert reached == ["first", "back", "next", "last"]
-    page.send("Input.dispatchKeyEvent", type="keyDown", key="Enter", text="\r")
-    page.send("Input.dispatchKeyEvent", type="keyUp", key="Enter")
-    assert page.ask(COUNT) == "15 of 15"
-
-
-def test_a_sum_is_shown_as_it_arrives(opened: Opened) -> None:
+def test_sum_is_shown_as_gradients_arrive(opened: Opened) -> None:
     page = opened()
     page.ask(f"{button('next')}.focus()")
     for _ in range(13):
@@ -136,7 +117,7 @@ def test_a_sum_is_shown_as_it_arrives(opened: Opened) -> None:
     assert "grad 4" in page.ask(SHOWN)
 
 
-def test_the_list_marks_the_step_and_keeps_it_in_view(opened: Opened) -> None:
+def test_list_marks_step_and_keeps_it_in_view(opened: Opened) -> None:
     page = opened()
     page.click(page.middle(button("last")))
     current = "document.querySelector('li[aria-current=step]')"
@@ -149,23 +130,21 @@ def test_the_list_marks_the_step_and_keeps_it_in_view(opened: Opened) -> None:
     assert page.ask(inside)
 
 
-def test_a_finger_does_what_the_pointer_does_on_a_phone(opened: Opened) -> None:
+def test_player_works_by_touch(opened: Opened) -> None:
     page = opened(width=360, height=740)
     page.tap(page.middle(button("next")))
     page.until(f"{COUNT} === '1 of 15'")
     assert page.ask("document.documentElement.scrollWidth") == 360
 
 
-def test_a_reader_without_a_script_has_the_picture_and_the_list(
-    opened: Opened, classic: BackwardSteps
-) -> None:
+def test_page_without_script_has_picture_and_list(opened: Opened, classic: BackwardSteps) -> None:
     page = opened(page=classic.to_html().replace("script-src", "style-src-attr"))
     assert page.ask("document.querySelector('.controls').offsetHeight") == 0
     assert page.ask("document.querySelectorAll('li').length") == 15
     assert len(page.ask(SHOWN)) == 12
 
 
-def test_paper_has_the_list_and_no_buttons(opened: Opened) -> None:
+def test_print_has_list_and_no_buttons(opened: Opened) -> None:
     page = opened()
     page.click(page.middle(button("next")))
     page.send("Emulation.setEmulatedMedia", media="print")
@@ -178,7 +157,7 @@ def test_paper_has_the_list_and_no_buttons(opened: Opened) -> None:
 @pytest.mark.parametrize(
     ("wish", "moves"), [("reduce", "none"), ("no-preference", "leafgrad-flow")]
 )
-def test_nothing_moves_for_those_who_do_not_want_it(opened: Opened, wish: str, moves: str) -> None:
+def test_reduced_motion_is_respected(opened: Opened, wish: str, moves: str) -> None:
     page = opened()
     features = [{"name": "prefers-reduced-motion", "value": wish}]
     page.send("Emulation.setEmulatedMedia", features=features)
@@ -191,14 +170,6 @@ def test_nothing_moves_for_those_who_do_not_want_it(opened: Opened, wish: str, m
     assert (seconds == "0s") == (wish == "reduce")
 
 
-def test_two_of_them_on_one_page_keep_to_themselves(opened: Opened, classic: BackwardSteps) -> None:
-    both = f"<!doctype html><meta charset=utf-8>{classic._repr_html_() * 2}"
-    page = opened(page=both)
-    page.click(page.middle("document.querySelectorAll('[data-do=next]')[1]"))
-    counts = page.ask("[...document.querySelectorAll('.count')].map(count => count.textContent)")
-    assert counts == ["0 of 15", "1 of 15"]
-
-
 @pytest.fixture(scope="module")
 def deep() -> BackwardSteps:
     torch.manual_seed(0)
@@ -209,9 +180,7 @@ def deep() -> BackwardSteps:
     return trace_graph(loss, names=model, recording=recording, gradients=True).steps(open="3")
 
 
-def test_the_box_of_each_step_is_in_sight_on_a_phone_and_nothing_else_moves(
-    opened: Opened, deep: BackwardSteps
-) -> None:
+def test_box_of_each_step_is_in_sight_on_phone(opened: Opened, deep: BackwardSteps) -> None:
     page = opened(390, 844, deep.to_html())
     inside = (
         "(box => frame => box.top >= frame.top"
@@ -238,7 +207,7 @@ def test_player_shows_small_graph_with_its_legend(opened: Opened, width: int, he
     assert page.ask(f"{frame}.querySelector('.legend') !== null")
 
 
-def test_a_bar_leads_to_its_step_which_it_marks(opened: Opened, deep: BackwardSteps) -> None:
+def test_bar_of_profile_leads_to_its_step(opened: Opened, deep: BackwardSteps) -> None:
     page = opened(800, 900, deep.to_html())
     bars = page.ask("document.querySelectorAll('.profile rect').length")
     assert bars == len(deep.steps) - 1

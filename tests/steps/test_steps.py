@@ -1,4 +1,4 @@
-"""A backward pass, step by step: its sentences against the engine and against closed forms."""
+"""Sentences of a backward pass, step by step."""
 
 import math
 import re
@@ -35,7 +35,7 @@ def said(steps: BackwardSteps) -> list[str]:
 # --- What is told
 
 
-def test_the_classic_figure_is_told_from_the_leaves_to_the_root_and_back() -> None:
+def test_sentences_of_forward_and_backward() -> None:
     assert said(classic()) == [
         "Forward: x (a leaf) is 4.",
         "Forward: y (a leaf) is 3.1416.",
@@ -61,7 +61,7 @@ def test_the_classic_figure_is_told_from_the_leaves_to_the_root_and_back() -> No
     ]
 
 
-def test_the_steps_are_values_with_their_node_and_edge() -> None:
+def test_steps_have_kind_node_and_edge() -> None:
     steps = classic()
     assert [step.kind for step in steps.steps[-4:]] == ["complete", "pass", "pass", "complete"]
     assert [(step.node, step.edge) for step in steps.steps[-3:]] == [(1, 0), (1, 1), (2, None)]
@@ -72,29 +72,12 @@ def test_the_steps_are_values_with_their_node_and_edge() -> None:
     assert str(steps).splitlines()[0] == " 1. Forward: x (a leaf) is 4."
 
 
-def test_what_has_no_name_is_called_by_its_number() -> None:
-    x = number(3.0)
-    trace = trace_graph(x.exp() * 2, values=True, gradients=True)
-    assert said(trace.steps()) == [
-        "Forward: node 2 (a leaf) is 3.",
-        "Forward: node 1 (ExpBackward0) is 20.086, made from node 2.",
-        "Forward: node 0 (MulBackward0) is 40.171, made from node 1 and a constant.",
-        "Backward starts at node 0 (MulBackward0) with the gradient 1.",
-        "Backward: at node 0 (MulBackward0), 1 times the local derivative 2 is 2, for node 1.",
-        (
-            "Backward: at node 1 (ExpBackward0), 2 times the local derivative exp(node 2) = 20.086 "
-            "is 40.171, for node 2."
-        ),
-        "The gradient of node 2 is complete: 40.171. backward() adds it to its .grad.",
-    ]
-
-
-def test_what_was_not_recorded_is_called_so() -> None:
+def test_unrecorded_value_is_reported() -> None:
     trace = trace_graph(number(3.0) * 2 + 1, values=True, gradients=True)
     assert "Forward: what node 1 (MulBackward0) is was not recorded." in said(trace.steps())
 
 
-def test_tensors_of_several_numbers_are_told_by_what_they_become() -> None:
+def test_small_tensors_are_listed() -> None:
     x = torch.ones(2, requires_grad=True)
     trace = trace_graph((x * 3).sum(), names={"x": x}, gradients=True)
     assert said(trace.steps())[1:3] == [
@@ -103,7 +86,7 @@ def test_tensors_of_several_numbers_are_told_by_what_they_become() -> None:
     ]
 
 
-def test_large_tensors_are_told_by_shape_mean_and_norm() -> None:
+def test_large_tensors_have_shape_mean_and_norm() -> None:
     x = torch.ones(4, 4, requires_grad=True)
     trace = trace_graph(x.sum(), names={"x": x}, gradients=True)
     assert said(trace.steps())[1:] == [
@@ -112,13 +95,13 @@ def test_large_tensors_are_told_by_shape_mean_and_norm() -> None:
     ]
 
 
-def test_a_gradient_of_zero_tells_no_local_derivative() -> None:
+def test_zero_gradient_has_no_local_derivative() -> None:
     x = number(0.0)
     trace = trace_graph((x.exp()) ** 2 * 0, names={"x": x}, gradients=True)
     assert "Backward: at node 1 (PowBackward0), 0 becomes 0, for node 2." in said(trace.steps())
 
 
-def test_a_hook_is_told_where_it_changed_what_had_arrived() -> None:
+def test_step_reports_gradient_changed_by_hook() -> None:
     x = number(3.0)
     y = x * x
     y.register_hook(lambda gradient: gradient * 10)
@@ -140,19 +123,7 @@ def test_a_hook_is_told_where_it_changed_what_had_arrived() -> None:
     ]
 
 
-def test_a_root_within_the_graph_of_another_starts_without_a_number() -> None:
-    x = number(3.0)
-    y = x * x
-    trace = trace_graph([y, 2 * y], names={"x": x, "y": y}, gradients=True)
-    sentences = said(trace.steps())
-    assert sentences[:2] == [
-        "Backward starts at y (MulBackward0).",
-        "Backward starts at node 0 (MulBackward0) with the gradient 1.",
-    ]
-    assert sentences[2].endswith("is 2, for y. With what was there, that makes 3.")
-
-
-def test_an_output_that_gets_no_gradient_is_told_as_none() -> None:
+def test_output_without_gradient_is_none() -> None:
     first, second = torch.tensor([1.0, 2.0], requires_grad=True).unbind()
     trace = trace_graph(first, names={"first": first}, gradients=True)
     assert said(trace.steps())[:2] == [
@@ -162,7 +133,7 @@ def test_an_output_that_gets_no_gradient_is_told_as_none() -> None:
     assert second.grad_fn is first.grad_fn
 
 
-def test_where_nothing_is_passed_on_this_is_told() -> None:
+def test_step_reports_backward_that_returns_none() -> None:
     x, y = number(2.0), number(3.0)
     made: Any = Half.apply(x, y)  # type: ignore[no-untyped-call]
     sentences = said(trace_graph(made, names={"x": x, "y": y}, gradients=True).steps())
@@ -189,7 +160,7 @@ UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("name", [*UNARY, "MulBackward0"])
-def test_a_formula_gives_what_the_engine_multiplies_by(name: str) -> None:
+def test_formula_of_local_derivative_matches_engine(name: str) -> None:
     x, y = number(0.7), number(1.3)
     made = UNARY[name](x) if name in UNARY else x * y
     trace = trace_graph(made, names={"x": x, "y": y}, values=True, gradients=True)
@@ -225,7 +196,7 @@ def test_more_than_a_thousand_steps_are_refused() -> None:
         trace_graph((y.sin() * y.cos()).sin() + y, values=True, gradients=True).steps(fold=False)
 
 
-def test_a_network_is_told_step_by_step() -> None:
+def test_steps_of_network_survive_json() -> None:
     torch.manual_seed(0)
     network = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
     with record(values=True) as recording:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
+from leafgrad import Report
+
 MARK = "# here"
 """Stands behind each line of a story that must be told."""
 
@@ -72,7 +74,8 @@ def judge(story: Story) -> dict[str, list[str]]:
     """Return what is missing, what should not be there, and the text."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch warns of some, once in a process
-        text = " ".join(str(story.tell()).split())
+        told = story.tell()
+    text = f"{' '.join(str(told).split())} {_lines_of(told)}"
     text = text.replace(story.title, "story")  # its own name explains nothing
     code, start = inspect.getsourcelines(story.tell)
     file = PurePath(inspect.getfile(story.tell)).name
@@ -92,6 +95,17 @@ def judge(story: Story) -> dict[str, list[str]]:
         for kind, patterns in [("false", story.never), ("long", story.long)]
     }
     return {**missing, **present, "": [text]}
+
+
+def _lines_of(told: object) -> str:
+    """Return the file and line of each place that a report marks."""
+    spans = [
+        span
+        for one in (told if isinstance(told, Report) else ())
+        for span in (one.primary, *one.secondary)
+        if span is not None
+    ]
+    return " ".join(f"{PurePath(one.source.file).name}:{one.source.line}" for one in spans)
 
 
 def verdict(found: dict[str, list[str]]) -> str:

@@ -117,7 +117,7 @@ def whole_numbers_as_an_input() -> Diagnosed:
 
 @stories("", "swapped")
 def the_loss_and_the_input_swapped() -> Diagnosed:
-    x = torch.ones(2, requires_grad=True)
+    x = torch.ones((), requires_grad=True)
     y = x.square()
     return y, {"x": y.sum()}, None
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from leafgrad import preflight, record
+from leafgrad import diagnose, record
 from tests.stories.telling import Stories, Story, assert_told
 
 EACH_SLOT_CAN_BE_ASKED = hasattr(torch._C._autograd.SavedTensor, "unpack")
@@ -18,7 +18,7 @@ stories = Stories()
     "https://github.com/pytorch/pytorch/issues/39141",
     cause="step|add_",
     name=r"D\.2\.weight",
-    cure=r"after (all|every|the last) backward|before .*step\(\)",
+    cure=r"after the last `backward\(\)`",
 )
 def the_step_of_the_discriminator_before_the_backward_of_the_generator() -> object:
     both = nn.ModuleDict(
@@ -34,14 +34,14 @@ def the_step_of_the_discriminator_before_the_backward_of_the_generator() -> obje
         loss_d, loss_g = verdict.square().mean(), -verdict.mean()
         loss_d.backward(retain_graph=True)
         optimizer.step()  # here
-    return preflight(loss_g, names=both, recording=recording)
+    return diagnose(loss_g, both, recording=recording)
 
 
 @stories(
     "https://github.com/chojw/genb/issues/6",
     cause="step|addcdiv_",
     name=r"critic\.weight",
-    cure=r"after (all|every|the last) backward|before .*step\(\)",
+    cure=r"after the last `backward\(\)`",
 )
 def actor_and_critic_that_step_in_turn() -> object:
     both = nn.ModuleDict({"actor": nn.Linear(3, 2), "critic": nn.Linear(2, 1)})
@@ -52,12 +52,12 @@ def actor_and_critic_that_step_in_turn() -> object:
         (value - 1).square().mean().backward(retain_graph=True)
         optimizer.step()  # here
         loss = -value.mean()
-    return preflight(loss, names=both, recording=recording)
+    return diagnose(loss, both, recording=recording)
 
 
 @stories(
     "https://github.com/pytorch/pytorch/issues/9391",
-    cause=("SigmoidBackward0", "__setitem__|item"),
+    cause=("in-place", "SigmoidBackward0", "__setitem__"),
     cure=r"clone\(\)",
 )
 def an_entry_set_in_the_result_of_a_sigmoid() -> object:
@@ -66,7 +66,7 @@ def an_entry_set_in_the_result_of_a_sigmoid() -> object:
         b = a.sigmoid()  # here
         b[1] = 2  # here
         loss = b.sum()
-    return preflight(loss, names={"a": a}, recording=recording)
+    return diagnose(loss, {"a": a}, recording=recording)
 
 
 @stories(
@@ -80,7 +80,7 @@ def a_residual_added_to_the_result_of_a_relu() -> object:
         out = (2 * w).relu()  # here
         out += torch.ones(3)  # here
         loss = out.sum()
-    return preflight(loss, names={"w": w}, recording=recording)
+    return diagnose(loss, {"w": w}, recording=recording)
 
 
 @stories(
@@ -92,7 +92,7 @@ def a_relu_in_place_behind_a_tanh() -> object:
     model = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.ReLU(inplace=True))
     with record() as recording:
         loss = model(torch.ones(1, 2)).sum()  # here
-    return preflight(loss, names=model, recording=recording)
+    return diagnose(loss, model, recording=recording)
 
 
 @stories(
@@ -106,7 +106,7 @@ def a_saved_result_scaled_in_place() -> object:
         y = w.exp()  # here
         y.mul_(2)  # here
         loss = y.sum()
-    return preflight(loss, names={"w": w}, recording=recording)
+    return diagnose(loss, {"w": w}, recording=recording)
 
 
 @stories(
@@ -121,7 +121,7 @@ def states_written_into_one_tensor_step_by_step() -> object:
         for step in range(3):
             states[step + 1] = cell(states[step])  # here
         loss = states.sum()
-    return preflight(loss, names=cell, recording=recording)
+    return diagnose(loss, cell, recording=recording)
 
 
 @stories(
@@ -145,7 +145,7 @@ def a_buffer_written_by_a_second_forward() -> object:
     with record() as recording:
         first = model(torch.ones(1, 2)).sum()
         loss = first + model(torch.zeros(1, 2)).sum()
-    return preflight(loss, names=model, recording=recording)
+    return diagnose(loss, model, recording=recording)
 
 
 @stories(
@@ -160,7 +160,7 @@ def weights_loaded_between_forward_and_backward() -> object:
     with record() as recording:
         loss = model(torch.ones(1, 2)).sum()  # here
         model.load_state_dict(before)  # here
-    return preflight(loss, names=model, recording=recording)
+    return diagnose(loss, model, recording=recording)
 
 
 @stories(
@@ -178,14 +178,14 @@ def weights_updated_by_hand_before_a_second_loss() -> object:
         with torch.no_grad():
             for one in model.parameters():
                 one.sub_(0.1 * (one.grad if one.grad is not None else 0.0))  # here
-    return preflight(loss, names=model, recording=recording)
+    return diagnose(loss, model, recording=recording)
 
 
 @stories(
     "https://github.com/pytorch/pytorch/issues/39141",
     cause="step|addcdiv_",
     name="D",
-    cure=r"after (all|every|the last) backward|before .*step\(\)",
+    cure=r"after the last `backward\(\)`",
     long=r"And \d+ other conflicts",
 )
 def a_deep_discriminator_stepped_too_early() -> object:
@@ -197,7 +197,7 @@ def a_deep_discriminator_stepped_too_early() -> object:
         verdict.square().mean().backward(retain_graph=True)
         optimizer.step()  # here
         loss = -verdict.mean()
-    return preflight(loss, names=both, recording=recording)
+    return diagnose(loss, both, recording=recording)
 
 
 @stories(
@@ -210,7 +210,7 @@ def a_leaf_moved_into_the_graph() -> object:
     loss = x.exp().sum()
     x.requires_grad_(False)
     x.mul_(scale)
-    return preflight(loss, names={"x": x})
+    return diagnose(loss, {"x": x})
 
 
 @stories(
@@ -223,7 +223,7 @@ def a_state_detached_in_place() -> object:
     state = 2 * w
     loss = state.sin().sum()
     state.detach_()
-    return preflight(loss, names={"w": w})
+    return diagnose(loss, {"w": w})
 
 
 @stories(
@@ -239,7 +239,7 @@ def an_embedding_that_keeps_its_norms_small() -> object:
         a = table.weight @ w.t()  # here
         b = table(torch.tensor([1, 2])) @ w.t()  # here
         loss = (a.sum() + b.sum()).sigmoid()
-    return preflight(loss, names=table, recording=recording)
+    return diagnose(loss, table, recording=recording)
 
 
 @stories(
@@ -255,10 +255,10 @@ def a_state_carried_over_an_optimizer_step() -> object:
         for batch in torch.rand(3, 1, 2):
             state = cell(batch, state)  # here
             loss = state.square().sum()
-            if not preflight(loss).will_fail:
+            if diagnose(loss).ok:
                 loss.backward(retain_graph=True)
                 optimizer.step()  # here
-    return preflight(loss, names=cell, recording=recording)
+    return diagnose(loss, cell, recording=recording)
 
 
 @pytest.mark.parametrize("story", stories, ids=lambda story: story.title)

@@ -1,5 +1,7 @@
 """Operations that have no derivative, or one that is zero everywhere."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -164,6 +166,45 @@ def a_latent_drawn_by_normal() -> Diagnosed:
     return loss, {"mean": mean}, recording
 
 
+@stories("https://github.com/huawei-noah/AdderNet/issues/21", "custom-backward-count")
+def a_custom_backward_with_too_few_gradients() -> Diagnosed:
+    class Adder(torch.autograd.Function):
+        @staticmethod
+        def forward(_ctx: object, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+            return x + w
+
+        @staticmethod
+        def backward(_ctx: object, gradient: torch.Tensor) -> torch.Tensor:
+            return 2.0 * gradient
+
+    w = nn.Parameter(torch.ones(2))
+    loss = Adder.apply(torch.ones(2), w).sum()  # type: ignore[no-untyped-call]
+    return loss, {"w": w}, None
+
+
+@stories("https://github.com/huawei-noah/AdderNet/issues/20", "custom-backward-count")
+def a_custom_backward_that_forgets_to_return() -> Diagnosed:
+    class Scaled(torch.autograd.Function):
+        @staticmethod
+        def forward(_ctx: object, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+            return x * w
+
+        @staticmethod
+        def backward(_ctx: object, gradient: torch.Tensor) -> Any:
+            _ = 2.0 * gradient
+
+    w = nn.Parameter(torch.ones(2))
+    loss = Scaled.apply(torch.ones(2), w).sum()  # type: ignore[no-untyped-call]
+    return loss, {"w": w}, None
+
+
+@stories("https://github.com/WisconsinAIVision/MaskPoint/issues/7", "not-scalar")
+def a_loss_for_each_sample() -> Diagnosed:
+    model = nn.Linear(2, 1)
+    loss = nn.functional.mse_loss(model(torch.ones(4, 2))[:, 0], torch.ones(4), reduction="none")
+    return loss, model, None
+
+
 @stories("https://github.com/pnnl/neuromancer/issues/154", "linear")
 def a_second_derivative_of_what_is_linear() -> Diagnosed:
     network = nn.Linear(1, 1)
@@ -202,6 +243,14 @@ def depths_found_by_searchsorted() -> Diagnosed:
         places = torch.searchsorted(cumulative, torch.rand(6))  # here
         loss = depths[places].sum()
     return loss, {"weights": weights}, recording
+
+
+@stories("", "no-formula")
+def a_step_by_floor_division() -> Diagnosed:
+    x = nn.Parameter(torch.rand(3))
+    with record() as recording:
+        loss = (x // 0.1).sum()  # here
+    return loss, {"x": x}, recording
 
 
 @pytest.mark.parametrize("story", stories, ids=lambda story: story.program.__name__)

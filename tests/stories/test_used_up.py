@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from leafgrad import preflight, record
+from leafgrad import diagnose, record
 from tests.stories.telling import Stories, Story, assert_told
 
 stories = Stories()
@@ -22,7 +22,7 @@ def one_loss_run_backward_twice() -> object:
     with record() as recording:
         loss = model(torch.ones(2)).square().sum()
         loss.backward()  # here
-    return preflight(loss, names=model, recording=recording)
+    return diagnose(loss, model, recording=recording)
 
 
 @stories(
@@ -36,9 +36,9 @@ def a_hidden_state_carried_from_batch_to_batch() -> object:
         for batch in torch.rand(2, 1, 2):
             state = cell(batch, state)  # here
             loss = state.square().sum()
-            if batch is not None and not preflight(loss).will_fail:
+            if batch is not None and diagnose(loss).ok:
                 loss.backward()
-    return preflight(loss, names=cell, recording=recording)
+    return diagnose(loss, cell, recording=recording)
 
 
 @stories(
@@ -61,7 +61,7 @@ def the_state_of_an_lstm_kept_on_the_module() -> object:
     with record() as recording:
         model(torch.rand(4, 1, 2)).sum().backward()
         loss = model(torch.rand(4, 1, 2)).sum()
-    return preflight(loss, names=model, recording=recording)
+    return diagnose(loss, model, recording=recording)
 
 
 @stories(
@@ -78,7 +78,7 @@ def a_fake_batch_that_is_not_detached() -> object:
         fake = both["G"](torch.rand(4, 2))  # here
         both["D"](fake).mean().backward()  # here
         loss = -both["D"](fake).mean()
-    return preflight(loss, names=both, recording=recording)
+    return diagnose(loss, both, recording=recording)
 
 
 @stories(
@@ -93,9 +93,9 @@ def a_value_computed_before_the_loop() -> object:
         y = t @ a  # here
         for _ in range(2):
             loss = (t @ (torch.ones(2) + y)).square().sum()
-            if not preflight(loss).will_fail:
+            if diagnose(loss).ok:
                 loss.backward()  # here
-    return preflight(loss, names={"t": t, "a": a}, recording=recording)
+    return diagnose(loss, {"t": t, "a": a}, recording=recording)
 
 
 @stories(
@@ -109,9 +109,9 @@ def a_running_total_that_is_run_backward() -> object:
     with record() as recording:
         for x in (1.0, 2.0):
             total = total + (w * x) ** 2  # here
-            if not preflight(total).will_fail:
+            if diagnose(total).ok:
                 total.backward()
-    return preflight(total, names={"w": w}, recording=recording)
+    return diagnose(total, {"w": w}, recording=recording)
 
 
 @stories(
@@ -126,7 +126,7 @@ def an_advantage_that_keeps_the_graph_of_the_critic() -> object:
         value = both["critic"](state).square()  # here
         value.square().mean().backward()
         loss = -(both["actor"](state) * (1.0 - value)).mean()
-    return preflight(loss, names=both, recording=recording)
+    return diagnose(loss, both, recording=recording)
 
 
 @stories(
@@ -140,7 +140,7 @@ def two_losses_of_one_network_run_backward_in_turn() -> object:
         hidden = trunk(torch.ones(1, 2)).tanh()  # here
         first(hidden).square().sum().backward()
         loss = second(hidden).square().sum()
-    return preflight(loss, recording=recording)
+    return diagnose(loss, recording=recording)
 
 
 @stories(
@@ -154,9 +154,9 @@ def a_penalty_of_the_weights_computed_once() -> object:
         penalty = 0.1 * model.weight.square().sum()  # here
         for batch in torch.rand(2, 1, 2):
             loss = model(batch).sum() + penalty
-            if not preflight(loss).will_fail:
+            if diagnose(loss).ok:
                 loss.backward()  # here
-    return preflight(loss, names=model, recording=recording)
+    return diagnose(loss, model, recording=recording)
 
 
 @stories(
@@ -178,9 +178,9 @@ def the_potential_of_a_spiking_layer_that_is_never_reset() -> object:
     with record() as recording:
         for batch in torch.rand(2, 2):
             loss = model(batch).square().sum()
-            if not preflight(loss).will_fail:
+            if diagnose(loss).ok:
                 loss.backward()
-    return preflight(loss, names=model, recording=recording)
+    return diagnose(loss, model, recording=recording)
 
 
 @stories(
@@ -195,9 +195,9 @@ def old_log_probabilities_of_a_ratio_that_keep_their_graph() -> object:
         old = policy(states).square()  # here
         for _ in range(2):
             loss = -(policy(states).square() - old).exp().mean()
-            if not preflight(loss).will_fail:
+            if diagnose(loss).ok:
                 loss.backward()  # here
-    return preflight(loss, names={"policy": policy}, recording=recording)
+    return diagnose(loss, {"policy": policy}, recording=recording)
 
 
 @stories(
@@ -213,7 +213,7 @@ def a_slope_of_the_outputs_without_create_graph() -> object:
         u = network(x)
         (slope,) = torch.autograd.grad(u.sum(), x)  # here
         loss = (u - 1).square().mean() + slope.square().mean()
-    return preflight(loss, names=network, recording=recording)
+    return diagnose(loss, network, recording=recording)
 
 
 @pytest.mark.parametrize("story", stories, ids=lambda story: story.title)

@@ -1,4 +1,4 @@
-"""What describe_tensor says of a tensor, and that it is true."""
+"""`describe_tensor` agrees with PyTorch."""
 
 import dataclasses
 import pickle
@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from leafgrad import TensorDescription, describe_tensor
 from leafgrad.types import TensorRole
-from tests.several_processes import needs_distributed, one_of
+from tests.tensors import Doubled, outcome_of
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors"),
@@ -41,10 +41,6 @@ def detached() -> torch.Tensor:
     return (leaf() * 2).detach()
 
 
-def asked_for_view() -> torch.Tensor:
-    return torch.ones(2)[:].requires_grad_()
-
-
 def frozen() -> torch.Tensor:
     return torch.nn.Parameter(torch.ones(2), requires_grad=False)
 
@@ -55,34 +51,12 @@ def retained() -> torch.Tensor:
     return result
 
 
-def named_by_backward() -> torch.Tensor:
-    result = leaf() * 2
-    result.sum().backward(inputs=[result], retain_graph=True)
-    return result
-
-
-def retained_then_written() -> torch.Tensor:
-    return retained().mul_(2)
-
-
-def retained_then_detached_in_place() -> torch.Tensor:
-    return retained().detach_()
-
-
-def retained_then_turned_leaf() -> torch.Tensor:
-    return retained().detach_().requires_grad_()
-
-
 def retained_stale_view() -> torch.Tensor:
     base = leaf() * 2
     view = base[:]
     view.retain_grad()
     base.mul_(2)
     return view
-
-
-def turned_non_leaf() -> torch.Tensor:
-    return torch.ones(2).mul_(leaf())
 
 
 def filled_then_turned_non_leaf() -> torch.Tensor:
@@ -94,11 +68,6 @@ def with_grad(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-def result_under_no_grad() -> torch.Tensor:
-    with torch.no_grad():
-        return leaf() * 2
-
-
 def inference(*, requires_grad: bool) -> torch.Tensor:
     with torch.inference_mode():
         return torch.ones(2, requires_grad=requires_grad)
@@ -107,13 +76,6 @@ def inference(*, requires_grad: bool) -> torch.Tensor:
 def view_under(mode: Callable[[], Any], base: torch.Tensor) -> torch.Tensor:
     with mode():
         return base[:]
-
-
-def early_view() -> torch.Tensor:
-    base = torch.ones(2)
-    view = base[:]
-    base.requires_grad_()
-    return view
 
 
 def stale_view() -> torch.Tensor:
@@ -127,11 +89,6 @@ def written_to(base: torch.Tensor, view: torch.Tensor) -> torch.Tensor:
     with torch.no_grad():
         base.add_(1)
     return view
-
-
-def invalid_view_under_no_grad() -> torch.Tensor:
-    base = leaf()
-    return written_to(base, view_under(torch.no_grad, base))
 
 
 def invalid_view_of_several() -> torch.Tensor:
@@ -159,21 +116,8 @@ class Plain(torch.Tensor):
     """A subclass that changes nothing."""
 
 
-class Doubling(torch.autograd.Function):
-    """A custom function."""
-
-    @staticmethod
-    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
-        return 2 * x
-
-    @staticmethod
-    def backward(_: Any, grad: torch.Tensor) -> torch.Tensor:
-        return 2 * grad
-
-
 def doubled() -> torch.Tensor:
-    result: torch.Tensor = Doubling.apply(leaf())  # type: ignore[no-untyped-call]
-    return result
+    return outcome_of(Doubled, leaf())  # type: ignore[no-any-return]
 
 
 CONSTANT, LEAF, NON_LEAF = TensorRole.CONSTANT, TensorRole.LEAF, TensorRole.NON_LEAF
@@ -182,73 +126,39 @@ UNRECORDED, INVALID = TensorRole.UNRECORDED_VIEW, TensorRole.INVALID_VIEW
 
 CASES: dict[str, tuple[TensorRole, Callable[[], torch.Tensor]]] = {
     "constant": (CONSTANT, lambda: torch.ones(2)),
-    "scalar": (CONSTANT, lambda: torch.tensor(1.0)),
-    "integers": (CONSTANT, lambda: torch.arange(3)),
-    "booleans": (CONSTANT, lambda: torch.ones(2, dtype=torch.bool)),
-    "quantised": (
-        CONSTANT,
-        lambda: torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8),
-    ),
-    "result of constants": (CONSTANT, lambda: torch.ones(2) * 2),
-    "result under no_grad": (CONSTANT, result_under_no_grad),
     "integer result": (CONSTANT, lambda: leaf().argmax()),
     "frozen parameter": (CONSTANT, frozen),
     "detached": (CONSTANT, detached),
-    "data": (CONSTANT, lambda: leaf().data),
-    "retained, then detached in place": (CONSTANT, retained_then_detached_in_place),
-    "view of a constant": (CONSTANT, lambda: torch.ones(2)[:]),
     "inference": (CONSTANT, lambda: inference(requires_grad=False)),
-    "dual constant": (CONSTANT, lambda: dual(torch.ones(2))),
-    "constant with a gradient": (CONSTANT, lambda: with_grad(torch.ones(2))),
     "leaf": (LEAF, leaf),
-    "empty": (LEAF, lambda: leaf(0)),
-    "complex": (LEAF, lambda: leaf(dtype=torch.complex64)),
-    "half": (LEAF, lambda: leaf(dtype=torch.bfloat16)),
     "filled leaf": (LEAF, lambda: with_grad(leaf())),
     "parameter": (LEAF, lambda: torch.nn.Parameter(torch.ones(2))),
-    "detached, then asked for": (LEAF, lambda: detached().requires_grad_()),
-    "retained, then turned leaf": (LEAF, retained_then_turned_leaf),
-    "constant view asked for": (LEAF, asked_for_view),
     "no_grad view asked for": (LEAF, lambda: view_under(torch.no_grad, leaf()).requires_grad_()),
     "inference leaf": (LEAF, lambda: inference(requires_grad=True)),
     "sparse": (LEAF, lambda: torch.eye(2).to_sparse().requires_grad_()),
-    "compressed sparse": (LEAF, lambda: torch.eye(2).to_sparse_csr().requires_grad_()),
     "nested": (LEAF, lambda: nested(torch.strided)),
     "jagged": (LEAF, lambda: nested(torch.jagged)),
     "meta": (LEAF, lambda: torch.empty(10**9, 10**9, device="meta", requires_grad=True)),
     "fake": (LEAF, fake),
     "subclass": (LEAF, lambda: torch.ones(2).as_subclass(Plain).requires_grad_()),
     "result": (NON_LEAF, lambda: leaf() * 2),
-    "clone": (NON_LEAF, lambda: leaf().clone()),
     "view": (NON_LEAF, lambda: leaf()[:]),
     "second of several": (NON_LEAF, lambda: leaf().unbind()[1]),
     "stale view": (NON_LEAF, stale_view),
-    "constant turned non-leaf": (NON_LEAF, turned_non_leaf),
     "filled, then turned non-leaf": (NON_LEAF, filled_then_turned_non_leaf),
     "custom function": (NON_LEAF, doubled),
-    "fake result": (NON_LEAF, lambda: fake() * 2),
-    "sparse result": (NON_LEAF, lambda: torch.eye(2).to_sparse().requires_grad_() * 2),
     "dual": (NON_LEAF, lambda: dual(leaf())),
     "retained": (RETAINED, retained),
-    "named by backward": (RETAINED, named_by_backward),
-    "retained, then written": (RETAINED, retained_then_written),
     "retained stale view": (RETAINED, retained_stale_view),
     "no_grad view of a leaf": (UNRECORDED, lambda: view_under(torch.no_grad, leaf())),
-    "no_grad view of a result": (UNRECORDED, lambda: view_under(torch.no_grad, leaf() * 2)),
-    "inference view": (UNRECORDED, lambda: view_under(torch.inference_mode, leaf())),
-    "early view": (UNRECORDED, early_view),
-    "written no_grad view": (INVALID, invalid_view_under_no_grad),
     "written view of several": (INVALID, invalid_view_of_several),
 }
 
-every_role = pytest.mark.parametrize(
-    "make",
-    [pytest.param(make, id=name) for name, (_, make) in CASES.items()],
-)
+every_role = pytest.mark.parametrize("make", [make for _, make in CASES.values()], ids=CASES)
 
 
 @pytest.mark.parametrize(("role", "make"), CASES.values(), ids=CASES)
-def test_a_tensor_has_the_role(role: TensorRole, make: Callable[[], torch.Tensor]) -> None:
+def test_tensor_has_its_role(role: TensorRole, make: Callable[[], torch.Tensor]) -> None:
     assert describe_tensor(make()).role is role
 
 
@@ -256,14 +166,14 @@ def test_a_tensor_has_the_role(role: TensorRole, make: Callable[[], torch.Tensor
 
 
 def grad_of(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Read ``.grad`` also where PyTorch warns of it."""
+    """Return `.grad` without the warning of PyTorch."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The .grad attribute of a Tensor that is not a leaf")
         return tensor.grad
 
 
 def backward_stores_a_gradient(tensor: torch.Tensor) -> bool:
-    """Run a plain backward() from a result that depends on the tensor, and look."""
+    """Run backward() from a result of the tensor and check its `.grad`."""
     try:
         tensor.grad = None
         result = tensor.clone()
@@ -275,7 +185,7 @@ def backward_stores_a_gradient(tensor: torch.Tensor) -> bool:
 
 
 @every_role
-def test_it_knows_whether_backward_will_store_a_gradient(
+def test_will_accumulate_grad_matches_backward(
     make: Callable[[], torch.Tensor],
 ) -> None:
     tensor = make()
@@ -283,7 +193,7 @@ def test_it_knows_whether_backward_will_store_a_gradient(
 
 
 @every_role
-def test_it_repeats_what_the_tensor_says_of_itself(make: Callable[[], torch.Tensor]) -> None:
+def test_facts_match_attributes_of_tensor(make: Callable[[], torch.Tensor]) -> None:
     tensor = make()
     facts = describe_tensor(tensor)
     assert facts.dtype is tensor.dtype
@@ -301,7 +211,7 @@ def test_it_repeats_what_the_tensor_says_of_itself(make: Callable[[], torch.Tens
 
 
 @every_role
-def test_it_places_the_tensor_in_the_graph_as_pytorch_does(
+def test_is_leaf_and_grad_fn_match_pytorch(
     make: Callable[[], torch.Tensor],
 ) -> None:
     tensor = make()
@@ -321,7 +231,6 @@ STEPS: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
     "make a constant": lambda _a, _b: torch.ones(2),
     "make an inference leaf": lambda _a, _b: inference(requires_grad=True),
     "multiply": lambda a, b: a * b,
-    "clone": lambda a, _: a.clone(),
     "detach": lambda a, _: a.detach(),
     "detach in place": lambda a, _: a.detach_(),
     "view": lambda a, _: a[:],
@@ -339,7 +248,7 @@ STEPS: dict[str, Callable[[torch.Tensor, torch.Tensor], Any]] = {
 
 
 def tensors_after(steps: list[tuple[str, int, int]]) -> list[torch.Tensor]:
-    """Take the steps that PyTorch allows, each on two of the tensors that there are by then."""
+    """Apply the steps that PyTorch allows, each to two of the tensors so far."""
     tensors = [leaf(), torch.ones(2)]
     for step, first, second in steps:
         try:
@@ -355,7 +264,7 @@ def tensors_after(steps: list[tuple[str, int, int]]) -> list[torch.Tensor]:
         st.tuples(st.sampled_from(list(STEPS)), st.integers(0, 9), st.integers(0, 9)), max_size=12
     )
 )
-def test_it_is_right_whatever_happened_to_the_tensors(steps: list[tuple[str, int, int]]) -> None:
+def test_description_is_right_after_any_operations(steps: list[tuple[str, int, int]]) -> None:
     for tensor in tensors_after(steps):
         facts = describe_tensor(tensor)
         assert facts == describe_tensor(tensor)
@@ -364,7 +273,7 @@ def test_it_is_right_whatever_happened_to_the_tensors(steps: list[tuple[str, int
 
 
 def sum_stores_a_gradient(tensor: torch.Tensor) -> bool:
-    """Say so without running backward() through what a write may have made impossible."""
+    """Like `backward_stores_a_gradient`, but skip graphs that a write has invalidated."""
     hypothesis.event(describe_tensor(tensor).role)
     seen = []
     try:
@@ -378,37 +287,13 @@ def sum_stores_a_gradient(tensor: torch.Tensor) -> bool:
     return grad_of(tensor) is not None
 
 
-@pytest.mark.parametrize(
-    ("make", "has_grad"),
-    [
-        (lambda: torch.ones(2), False),
-        (lambda: with_grad(torch.ones(2)), True),
-        (lambda: leaf() * 2, False),
-        (filled_then_turned_non_leaf, True),
-        (lambda: view_under(torch.no_grad, leaf()), False),
-        (lambda: with_grad(view_under(torch.no_grad, leaf())), True),
-    ],
-    ids=["constant", "filled", "result", "filled result", "view", "filled view"],
-)
-def test_it_tells_a_gradient_that_stays_none_from_one_that_stays(
-    make: Callable[[], torch.Tensor], *, has_grad: bool
-) -> None:
-    tensor = make()
-    kept = grad_of(tensor)
-    why = describe_tensor(tensor).why[1]
-    assert why.endswith("so .grad keeps what it holds." if has_grad else "so .grad stays None.")
-    if tensor.requires_grad:
-        (tensor * 3).sum().backward()
-    assert grad_of(tensor) is kept
-
-
 # --- Inside torch.func
 
 
 def described_inside(
     transform: Callable[..., Any], argument: torch.Tensor
 ) -> tuple[TensorDescription, TensorDescription]:
-    """Describe the argument of a transformed function and a result, from within."""
+    """Describe the argument and a result of a transformed function inside it."""
     seen: list[TensorDescription] = []
 
     def look(tensor: torch.Tensor) -> torch.Tensor:
@@ -435,7 +320,7 @@ def pushed_forward(look: Callable[..., Any]) -> Callable[..., Any]:
     ],
     ids=["vmap", "grad", "jvp", "grad in vmap"],
 )
-def test_inside_a_transform_it_speaks_of_that_level(
+def test_tensor_in_transform_is_described_at_its_level(
     transform: Callable[..., Any], wrapped: str, *, requires_grad: bool
 ) -> None:
     argument, result = described_inside(transform, leaf(2, 3))
@@ -451,25 +336,12 @@ def test_inside_a_transform_it_speaks_of_that_level(
     ("argument", "inside"),
     [(leaf(), "leaf"), (torch.ones(2), "constant"), (leaf() * 2, "non-leaf")],
 )
-def test_it_tells_what_is_inside_the_wrapper(argument: torch.Tensor, inside: str) -> None:
+def test_why_names_role_inside_wrapper(argument: torch.Tensor, inside: str) -> None:
     facts, _ = described_inside(torch.vmap, argument)
     assert facts.why[-1] == f"The tensor inside the wrapper is: {inside}."
 
 
-def test_a_tensor_from_outside_is_itself_inside_a_transform() -> None:
-    weight = leaf()
-    seen: list[TensorDescription] = []
-
-    def look(x: torch.Tensor) -> torch.Tensor:
-        seen.append(describe_tensor(weight))
-        return x * weight
-
-    torch.vmap(look)(torch.ones(3, 2)).sum().backward()
-    assert seen == [describe_tensor(leaf())]
-    assert weight.grad is not None
-
-
-def test_no_gradient_is_stored_in_a_tensor_that_outlived_its_transform() -> None:
+def test_tensor_that_outlived_its_transform_gets_no_gradient() -> None:
     kept: list[torch.Tensor] = []
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
@@ -490,35 +362,27 @@ def test_no_gradient_is_stored_in_a_tensor_that_outlived_its_transform() -> None
 # --- The cures work
 
 
-def test_a_constant_asked_in_time_gets_a_gradient() -> None:
-    tensor = torch.ones(2)
-    assert "call requires_grad_() on it before it is used" in describe_tensor(tensor).why[-1]
+@pytest.mark.parametrize("make", [lambda: torch.ones(2), frozen], ids=["constant", "frozen"])
+def test_requires_grad_lets_constant_get_gradient(make: Callable[[], torch.Tensor]) -> None:
+    tensor = make()
+    assert "requires_grad_()" in describe_tensor(tensor).why[-1]
     assert backward_stores_a_gradient(tensor.requires_grad_())
 
 
-def test_a_frozen_parameter_can_be_thawed() -> None:
-    tensor = frozen()
-    assert "requires_grad_() makes it trainable again" in describe_tensor(tensor).why[-1]
-    assert describe_tensor(tensor.requires_grad_()).role is LEAF
-
-
-def test_a_clone_of_an_inference_tensor_can_require_grad() -> None:
+def test_clone_of_inference_tensor_can_require_grad() -> None:
     tensor = inference(requires_grad=False)
-    assert "its clone(), made outside, can" in describe_tensor(tensor).why[-1]
+    assert "clone()" in describe_tensor(tensor).why[-1]
     with pytest.raises(RuntimeError, match="outside InferenceMode is not allowed"):
         tensor.requires_grad_()
     assert backward_stores_a_gradient(tensor.clone().requires_grad_())
 
 
-def test_an_inference_leaf_is_not_recorded_alone_nor_saved_and_its_clone_is_both() -> None:
+def test_clone_of_inference_leaf_is_recorded_and_saved() -> None:
     tensor, weight = inference(requires_grad=True), leaf()
-    sentence = describe_tensor(tensor).why[-1]
-    assert "an operation on such tensors alone is not recorded" in sentence
+    assert "clone()" in describe_tensor(tensor).why[-1]
     assert not tensor.exp().requires_grad
-    assert "one that has to save it for backward raises" in sentence
     with pytest.raises(RuntimeError, match="Inference tensors cannot be saved for backward"):
         tensor * weight
-    assert "a clone() made outside inference_mode() is free of both" in sentence
     assert (tensor.clone().exp() * weight).requires_grad
 
 
@@ -527,7 +391,7 @@ DTYPES = sorted({d for d in vars(torch).values() if isinstance(d, torch.dtype)},
 
 @pytest.mark.filterwarnings("ignore:(ComplexHalf|BComplex32) support is experimental")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_it_knows_which_types_of_data_can_require_grad(dtype: torch.dtype) -> None:
+def test_why_names_dtypes_that_cannot_require_grad(dtype: torch.dtype) -> None:
     tensor = torch.empty(0, dtype=dtype, device="meta")
     cannot = "Only floating-point and complex tensors" in describe_tensor(tensor).why[-1]
     if cannot:
@@ -537,18 +401,8 @@ def test_it_knows_which_types_of_data_can_require_grad(dtype: torch.dtype) -> No
         assert tensor.requires_grad_().requires_grad
 
 
-def test_a_gradient_is_stored_by_retain_grad_and_returned_by_grad() -> None:
-    result = leaf() * 2
-    assert "call retain_grad() before backward()" in describe_tensor(result).why[-1]
-    (grad,) = torch.autograd.grad(result.sum(), result, retain_graph=True)
-    assert torch.equal(grad, torch.ones(2))
-    assert not describe_tensor(result).has_grad
-    result.retain_grad()
-    assert backward_stores_a_gradient(result)
-
-
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_a_view_taken_again_is_connected_and_one_detached_is_constant(
+def test_view_taken_again_is_connected(
     mode: Callable[[], Any],
 ) -> None:
     base = leaf()
@@ -561,7 +415,7 @@ def test_a_view_taken_again_is_connected_and_one_detached_is_constant(
     assert base.grad is not None
 
 
-def test_an_invalid_view_cannot_be_used_and_one_taken_again_can() -> None:
+def test_invalid_view_taken_again_can_be_used() -> None:
     base = leaf()
     view = written_to(base, base.unbind()[0])
     assert describe_tensor(view).why[-1] == "Take the view again, after the write."
@@ -570,11 +424,10 @@ def test_an_invalid_view_cannot_be_used_and_one_taken_again_can() -> None:
     assert describe_tensor(base.unbind()[0] * 2).role is NON_LEAF
 
 
-def test_a_lazy_parameter_becomes_a_leaf_with_a_shape() -> None:
+def test_lazy_parameter_gets_its_shape() -> None:
     module = torch.nn.LazyLinear(2)
     facts = describe_tensor(module.weight)
     assert (facts.shape, facts.role, facts.is_parameter) == (None, LEAF, True)
-    assert "its shape is settled when its module gets a first input" in facts.why[-1]
     module(torch.ones(5, 3)).sum().backward()
     facts = describe_tensor(module.weight)
     assert (facts.shape, facts.role, facts.has_grad) == ((2, 3), LEAF, True)
@@ -603,15 +456,16 @@ HAS_ITS_FACTS = {
 }
 
 
-@pytest.mark.parametrize("make", HAS_ITS_FACTS.values(), ids=HAS_ITS_FACTS)
-def test_looking_runs_nothing_and_warns_of_nothing(make: Callable[[], torch.Tensor]) -> None:
-    tensor = make()
-    random_state = torch.get_rng_state()
+@pytest.mark.parametrize("name", HAS_ITS_FACTS)
+def test_describing_runs_and_records_nothing(name: str) -> None:
+    tensor = HAS_ITS_FACTS[name]()
+    random_state, before = torch.get_rng_state(), next_sequence_number()
     with Forbidding(), ForbiddingDispatch():  # type: ignore[no-untyped-call]
         facts = describe_tensor(tensor)
         str(facts)
         facts._repr_html_()
     assert torch.equal(torch.get_rng_state(), random_state)
+    assert "stale" in name or next_sequence_number() == before + 1
 
 
 def next_sequence_number() -> int:
@@ -620,18 +474,7 @@ def next_sequence_number() -> int:
     return node._sequence_nr()
 
 
-UP_TO_DATE = {name: make for name, (_, make) in CASES.items() if "stale" not in name}
-
-
-@pytest.mark.parametrize("make", UP_TO_DATE.values(), ids=UP_TO_DATE)
-def test_looking_records_nothing(make: Callable[[], torch.Tensor]) -> None:
-    tensor = make()
-    before = next_sequence_number()
-    describe_tensor(tensor)
-    assert next_sequence_number() == before + 1
-
-
-def test_looking_at_a_stale_view_does_what_its_next_use_would_do() -> None:
+def test_describing_stale_view_updates_it_as_use_would() -> None:
     def gradient(*, look: bool) -> torch.Tensor | None:
         weight = leaf()
         base = weight * 2
@@ -650,7 +493,7 @@ def test_looking_at_a_stale_view_does_what_its_next_use_would_do() -> None:
 
 
 class Hostile(torch.Tensor):
-    """A subclass none of whose code may run."""
+    """A subclass whose code must not run."""
 
     @classmethod
     def __torch_function__(cls, func: Any, *_: Any) -> Any:
@@ -669,14 +512,8 @@ def hostile_view() -> torch.Tensor:
         return leaf().as_subclass(Hostile)
 
 
-class Disabled(torch.Tensor):
-    """A subclass that switches the protocol off, as nn.Parameter does."""
-
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
-
-
 class Wrapper(torch.Tensor):
-    """A subclass without data of its own, none of whose operations may run."""
+    """A wrapper subclass whose operations must not run."""
 
     @staticmethod
     def __new__(cls: type[Self], *sizes: int) -> Self:
@@ -693,18 +530,17 @@ class Wrapper(torch.Tensor):
         (lambda: torch.ones(2).as_subclass(Hostile), CONSTANT),
         (lambda: leaf().as_subclass(Hostile), NON_LEAF),
         (hostile_view, UNRECORDED),
-        (lambda: leaf().as_subclass(Disabled), NON_LEAF),
         (lambda: Wrapper(2), LEAF),
     ],
-    ids=["constant", "result", "view", "disabled", "wrapper"],
+    ids=["constant", "result", "view", "wrapper"],
 )
-def test_no_code_of_a_subclass_runs(make: Callable[[], torch.Tensor], role: TensorRole) -> None:
+def test_no_code_of_subclass_runs(make: Callable[[], torch.Tensor], role: TensorRole) -> None:
     facts = describe_tensor(make())
     assert (facts.shape, facts.dtype, facts.is_parameter) == ((2,), torch.float32, False)
     assert facts.role is role
 
 
-def test_a_description_keeps_no_tensor_alive() -> None:
+def test_description_keeps_no_tensor_alive() -> None:
     weight = leaf()
     result = weight * 2
     facts = describe_tensor(weight), describe_tensor(result)
@@ -717,24 +553,20 @@ def test_a_description_keeps_no_tensor_alive() -> None:
 # --- A description is a value
 
 
-def test_equal_facts_are_equal_descriptions() -> None:
-    assert describe_tensor(leaf(2)) == describe_tensor(leaf(2))
+def test_description_is_a_frozen_value() -> None:
+    facts = describe_tensor(leaf() * 2)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        facts.is_leaf = True  # type: ignore[misc]
+    assert pickle.loads(pickle.dumps(facts)) == facts
     assert describe_tensor(leaf(2)) != describe_tensor(leaf(3))
     assert describe_tensor(leaf(), name="a") != describe_tensor(leaf(), name="b")
     assert len({describe_tensor(leaf()), describe_tensor(leaf())}) == 1
 
 
-def test_a_description_is_frozen_and_can_be_pickled() -> None:
-    facts = describe_tensor(leaf() * 2)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        facts.is_leaf = True  # type: ignore[misc]
-    assert pickle.loads(pickle.dumps(facts)) == facts
-
-
 # --- What it looks like
 
 
-def test_the_text_of_a_leaf() -> None:
+def test_text_of_leaf() -> None:
     weight = torch.nn.Parameter(torch.ones(3))
     weight.sum().backward()
     assert str(describe_tensor(weight, name="weight")) == (
@@ -764,18 +596,12 @@ def test_the_text_of_a_leaf() -> None:
         (retained(), ".grad          None; backward() fills it"),
         (leaf() * 2, ".grad          None; backward() leaves it so"),
         (leaf(2, 3).unbind()[1], "grad_fn        UnbindBackward0, output 1"),
-        (leaf(2, 3).unbind()[1], "tensor         float32, shape (3,), cpu, view"),
         (inference(requires_grad=False), "version        not counted"),
         (inference(requires_grad=False), "tensor         float32, shape (2,), cpu, inference"),
     ],
 )
-def test_the_text_shows(tensor: torch.Tensor, line: str) -> None:
+def test_text_shows_fact(tensor: torch.Tensor, line: str) -> None:
     assert line in [shown.strip() for shown in str(describe_tensor(tensor)).splitlines()]
-
-
-def test_the_text_tells_the_transform() -> None:
-    facts, _ = described_inside(torch.vmap, leaf(2, 3))
-    assert "float32, shape (3,), cpu, torch.func: vmap, level 1" in str(facts)
 
 
 @every_role
@@ -792,7 +618,7 @@ def test_text_and_html_are_well_formed(
     assert re.findall(r"#[0-9a-fA-F]{3}|rgb|hsl|white|black|https?:|url", html) == []
 
 
-def test_a_name_cannot_bring_markup_into_the_html() -> None:
+def test_name_is_escaped_in_html() -> None:
     html = describe_tensor(leaf(), name="<script>alert('&')</script>")._repr_html_()
     assert "&lt;script&gt;alert(&#x27;&amp;&#x27;)&lt;/script&gt;: leaf" in html
     assert "<script" not in html
@@ -804,31 +630,23 @@ def test_a_name_cannot_bring_markup_into_the_html() -> None:
 CLASSES: dict[str, tuple[Callable[[], torch.Tensor], str | None]] = {
     "tensor": (lambda: torch.ones(2), None),
     "parameter": (lambda: torch.nn.Parameter(torch.ones(2)), None),
-    "buffer": (lambda: torch.nn.Buffer(torch.ones(2)), None),
     "subclass": (lambda: torch.ones(2).as_subclass(Plain), "Plain"),
-    "parameter of a subclass": (
-        lambda: torch.nn.Parameter(torch.ones(2).as_subclass(Plain)),
-        "Plain",
-    ),
     "lazy": (lambda: torch.nn.LazyLinear(2).weight, "UninitializedParameter"),
     "jagged": (lambda: nested(torch.jagged), "NestedTensor"),
     "nested": (lambda: nested(torch.strided), None),
-    "fake": (fake, "FakeTensor"),
     "wrapper": (lambda: Wrapper(2), "Wrapper"),
 }
 
 
 @pytest.mark.parametrize(("make", "name"), CLASSES.values(), ids=CLASSES)
-def test_a_class_other_than_the_usual_two_is_named(
-    make: Callable[[], torch.Tensor], name: str | None
-) -> None:
+def test_subclass_is_named(make: Callable[[], torch.Tensor], name: str | None) -> None:
     facts = describe_tensor(make())
     assert facts.subclass == name
     assert (f"  class          {name}" in str(facts).splitlines()) is (name is not None)
     assert (facts.local_shape, facts.placements, facts.mesh) == (None, None, None)
 
 
-def test_hooks_are_counted_by_what_they_may_do() -> None:
+def test_hooks_are_counted_by_kind() -> None:
     weight = leaf()
     assert "hooks" not in str(describe_tensor(weight))
     handles = [weight.register_hook(lambda gradient: gradient) for _ in range(2)]
@@ -841,52 +659,25 @@ def test_hooks_are_counted_by_what_they_may_do() -> None:
     assert "  hooks          1 after it is stored" in str(describe_tensor(weight)).splitlines()
 
 
-@needs_distributed
-def test_a_distributed_tensor_is_described_as_a_whole_and_with_the_part_that_is_here() -> None:
-    spread = pytest.importorskip("torch.distributed.tensor")
-    with one_of(2):
-        mesh = spread.DeviceMesh("cpu", [[0], [1]], mesh_dim_names=("data", "model"))
-        whole = torch.ones(3, 4)
-        placements = [spread.Shard(0), spread.Replicate()]
-        weight = torch.nn.Parameter(spread.distribute_tensor(whole, mesh, placements))
-        facts = describe_tensor(weight, name="weight")
-        assert describe_tensor(weight, name="weight") == facts
-    assert pickle.loads(pickle.dumps(facts)) == facts
-    assert (facts.shape, facts.local_shape) == ((3, 4), (2, 4))
-    assert facts.placements == ("Shard(dim=0)", "Replicate()")
-    assert facts.mesh == "data=2 x model=1 on cpu"
-    assert str(facts).splitlines()[:5] == [
-        "weight: leaf",
-        "  tensor         float32, shape (3, 4), cpu, parameter",
-        "  class          DTensor",
-        "  local part     shape (2, 4), Shard(dim=0), Replicate()",
-        "  mesh           data=2 x model=1 on cpu",
-    ]
-    assert '<code style="color: inherit">DTensor</code>' in facts._repr_html_()
-
-
 # --- What is no tensor
 
 
 @pytest.mark.parametrize(
     ("thing", "message"),
     [
-        (1.0, "not float; only tensors take part in autograd: torch.as_tensor() makes one"),
-        (None, "not NoneType; only tensors take part"),
-        (torch.Tensor, "not _TensorMeta; only tensors take part"),
-        (torch.ones(2).numpy(), "not ndarray; only tensors take part"),
-        ([torch.ones(2)], "not list; describe the tensors in it one by one"),
-        ({"w": torch.ones(2)}, "not dict; describe the tensors in it one by one"),
-        (torch.nn.Linear(1, 1), "not Linear; describe its parameters one by one"),
-        ((leaf() * 2).grad_fn, "not MulBackward0; describe the tensor whose grad_fn it is"),
+        (1.0, "not float; .*torch.as_tensor"),
+        (None, "not NoneType"),
+        ([torch.ones(2)], "not list; describe the tensors in it"),
+        (torch.nn.Linear(1, 1), "not Linear; describe its parameters"),
+        ((leaf() * 2).grad_fn, "not MulBackward0; describe the tensor whose grad_fn"),
     ],
-    ids=["number", "None", "class", "array", "list", "dict", "module", "node"],
+    ids=["number", "None", "list", "module", "node"],
 )
-def test_what_is_no_tensor_is_refused_with_a_cure(thing: Any, message: str) -> None:
-    with pytest.raises(TypeError, match=re.escape(f"tensor must be a torch.Tensor, {message}")):
+def test_other_types_are_refused_with_a_cure(thing: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=f"^tensor must be a torch.Tensor, {message}"):
         describe_tensor(thing)
 
 
-def test_a_name_that_is_no_string_is_refused() -> None:
+def test_name_must_be_a_string() -> None:
     with pytest.raises(TypeError, match="name must be a str or None, not int; give the text"):
         describe_tensor(leaf(), name=3)  # type: ignore[arg-type]

@@ -1,6 +1,6 @@
-"""Deep graphs that are traced and then freed in every order; `test_deep_graph.py` runs this.
+"""Deep graphs that are traced and then freed in various orders; `test_deep_graph.py` runs this.
 
-Each scenario runs in a process of its own, forked from this one, so that its death is its own.
+Each scenario runs in a process forked from this one.
 """
 
 import gc
@@ -13,14 +13,13 @@ from typing import Any
 
 import torch
 
-from leafgrad import _autograd, describe_tensor, trace_graph
-from leafgrad._autograd import traversal
+from leafgrad import describe_tensor, trace_graph
 
 STEPS = 5_000
 
 
 def chain(steps: int = STEPS, start: torch.Tensor | None = None) -> list[torch.Tensor]:
-    """Apply one operation after another, and give every step, the first one first."""
+    """Apply one operation after another and return all results."""
     steps_made = [torch.ones(1, requires_grad=True) if start is None else start]
     for _ in range(steps):
         steps_made.append(steps_made[-1].sin())
@@ -53,20 +52,6 @@ def custom_functions() -> torch.Tensor:
     return x
 
 
-def running_total() -> torch.Tensor:
-    total, x = torch.zeros(1), torch.ones(1, requires_grad=True)
-    for _ in range(STEPS):
-        total = total + x.sin()
-    return total
-
-
-def skips() -> torch.Tensor:
-    steps = chain(3)
-    for step in range(3 * STEPS):
-        steps.append(steps[-1] + steps[-1 - step % 3])
-    return steps[-1]
-
-
 def tangle(seed: int) -> list[torch.Tensor]:
     """Give each node up to three successors among the last four."""
     choose = random.Random(seed)
@@ -93,13 +78,6 @@ def the_trace_goes_first() -> None:
     del y
 
 
-def the_trace_goes_last() -> None:
-    y = chain()[-1]
-    trace = trace_graph(y)
-    del y
-    assert trace.depth == STEPS
-
-
 def a_tensor_is_kept_in_the_middle() -> None:
     steps = chain()
     middle, y = steps[STEPS // 2], steps[-1]
@@ -111,7 +89,7 @@ def a_tensor_is_kept_in_the_middle() -> None:
 
 
 def a_rail_is_kept_beside_a_rail() -> None:
-    """Leave one half of a ladder alive when the other, from which it was seen, is gone."""
+    """Keep one half of a ladder alive while the other one is freed."""
     rail, ladder = chain(), [torch.ones(1, requires_grad=True)]
     for step in rail:
         ladder.append(ladder[-1] * step)
@@ -123,15 +101,12 @@ def a_rail_is_kept_beside_a_rail() -> None:
     kept.pop()
 
 
-def steps_go_one_by_one(arrange: Callable[[list[torch.Tensor]], object]) -> Callable[[], None]:
-    def scenario() -> None:
-        steps = chain()
-        trace_graph(steps[-1])
-        arrange(steps)
-        while steps:
-            steps.pop()
-
-    return scenario
+def steps_go_from_the_first_on() -> None:
+    steps = chain()
+    trace_graph(steps[-1])
+    steps.reverse()
+    while steps:
+        steps.pop()
 
 
 def a_backward_comes_in_between() -> None:
@@ -142,23 +117,6 @@ def a_backward_comes_in_between() -> None:
     y.backward()
     assert trace_graph(y).is_freed
     del y
-
-
-def it_grows_between_traces() -> None:
-    steps = chain(STEPS // 4)
-    for _ in range(3):
-        trace_graph(steps[-1])
-        steps = chain(STEPS // 4, start=steps[-1])
-    trace_graph(steps[-1])
-    del steps
-
-
-def it_grows_after_the_trace() -> None:
-    y = chain()[-1]
-    trace_graph(y)
-    z = chain(start=y)[-1]
-    del y
-    del z
 
 
 def gradients_of_gradients() -> None:
@@ -197,25 +155,6 @@ def every_step_was_described() -> None:
     del y
 
 
-def the_walk_is_interrupted() -> None:
-    calls_left = iter(range(20 * STEPS))
-
-    def interrupt(*_: object) -> None:
-        if next(calls_left, None) is None:
-            sys.setprofile(None)
-            raise KeyboardInterrupt
-
-    edge = _autograd.gradient_edge(chain(8 * STEPS)[-1])
-    assert edge is not None
-    sys.setprofile(interrupt)
-    try:
-        _autograd.walk([edge[0]])
-    except KeyboardInterrupt:
-        interrupted = True
-    assert interrupted
-    del edge
-
-
 SURVIVORS: list[torch.Tensor] = []
 
 
@@ -224,18 +163,8 @@ def it_lives_until_the_process_ends() -> None:
     trace_graph(SURVIVORS)
 
 
-def it_is_as_deep_as_is_left_alone() -> None:
-    """Take those steps that need the most of the stack when they fall within one another."""
-    y: Any = torch.ones(1, requires_grad=True)
-    for _ in range(traversal._LONGEST_FALL - 1):
-        (y,) = torch._foreach_exp([y])
-    trace_graph(y)
-    assert not y.grad_fn.metadata
-    del y
-
-
 def nothing_guards_it() -> None:
-    """Look at every node as anybody can: the others are saved from how this ends."""
+    """Visit each node from Python, which makes the graph unsafe to free."""
     y: Any = chain(30_000)[-1]
     seen: set[object] = set()
     ahead = [y.grad_fn]
@@ -250,25 +179,17 @@ def nothing_guards_it() -> None:
 
 SCENARIOS: dict[str, Callable[[], None]] = {
     "the trace goes first": the_trace_goes_first,
-    "the trace goes last": the_trace_goes_last,
     "diamonds": traced_and_freed(diamonds),
     "custom functions": traced_and_freed(custom_functions),
-    "a running total": traced_and_freed(running_total),
-    "skips": traced_and_freed(skips),
     "a tensor is kept in the middle": a_tensor_is_kept_in_the_middle,
     "a rail is kept beside a rail": a_rail_is_kept_beside_a_rail,
-    "steps go from the last on": steps_go_one_by_one(len),
-    "steps go from the first on": steps_go_one_by_one(list.reverse),
+    "steps go from the first on": steps_go_from_the_first_on,
     "a backward comes in between": a_backward_comes_in_between,
-    "it grows between traces": it_grows_between_traces,
-    "it grows after the trace": it_grows_after_the_trace,
     "gradients of gradients": gradients_of_gradients,
     "tangles go in any order": tangles_go_in_any_order,
     "another thread frees it": another_thread_frees_it,
     "every step was described": every_step_was_described,
-    "the walk is interrupted": the_walk_is_interrupted,
     "it lives until the process ends": it_lives_until_the_process_ends,
-    "it is as deep as is left alone": it_is_as_deep_as_is_left_alone,
     "nothing guards it": nothing_guards_it,
 }
 

@@ -1,4 +1,4 @@
-"""The graph of what a forward had computed when it raised."""
+"""Traces of a forward pass that raised."""
 
 import gc
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class Block(nn.Module):
 
 
 def network() -> nn.Sequential:
-    """A model, the third block of which takes what is one too wide."""
+    """Return a model whose third block raises a shape error."""
     return nn.Sequential(*[Block(width) for width in (4, 4, 5, 4)])
 
 
@@ -45,7 +45,7 @@ def failed(model: nn.Module | None = None) -> BaseException:
     return error_of(lambda: model(torch.ones(2, 4)))
 
 
-def test_it_is_the_graph_of_what_came_last() -> None:
+def test_trace_of_error_is_graph_of_last_results() -> None:
     model = network()
     trace = trace_graph(failed(model), names=model)
     until = model[:2](torch.ones(2, 4))
@@ -55,7 +55,7 @@ def test_it_is_the_graph_of_what_came_last() -> None:
     assert {leaf.leaf_name for leaf in trace.leaves} == {leaf.leaf_name for leaf in whole.leaves}
 
 
-def test_it_names_the_module_and_the_line_where_it_stopped() -> None:
+def test_failure_names_module_and_line() -> None:
     model = network()
     failure = trace_graph(failed(model), names=model).failure
     assert failure is not None
@@ -71,13 +71,13 @@ def test_it_names_the_module_and_the_line_where_it_stopped() -> None:
     )
 
 
-def test_text_and_picture_say_where_it_stopped() -> None:
+def test_text_and_picture_show_failure() -> None:
     trace = trace_graph(failed())
     assert "\nstopped in module 2.other.1 (Linear), at " in str(trace)
     assert "stopped in module 2.other.1" in trace.to_svg()
 
 
-def test_a_recording_knows_the_modules_and_lines_of_what_had_been_computed() -> None:
+def test_recording_knows_modules_and_lines_of_failed_forward() -> None:
     model = network()
     with pytest.raises(RuntimeError) as raised, record() as recording:
         model(torch.ones(2, 4))
@@ -86,32 +86,16 @@ def test_a_recording_knows_the_modules_and_lines_of_what_had_been_computed() -> 
     assert trace.roots[0].source is not None
 
 
-def test_names_say_where_the_outermost_module_stands() -> None:
+@pytest.mark.parametrize(("name", "module"), [("net", "net.2.other.1"), ("another", "2.other.1")])
+def test_failure_path_starts_with_name_of_model(name: str, module: str) -> None:
     model = network()
-    failure = trace_graph(failed(model), names={"net": model}).failure
+    named = model if name == "net" else nn.Linear(2, 2)
+    failure = trace_graph(failed(model), names={name: named}).failure
     assert failure is not None
-    assert failure.module == "net.2.other.1"
+    assert failure.module == module
 
 
-def test_what_is_not_in_the_names_has_its_path_in_the_outermost_module() -> None:
-    failure = trace_graph(failed(), names={"another": nn.Linear(2, 2)}).failure
-    assert failure is not None
-    assert failure.module == "2.other.1"
-
-
-def test_a_module_that_is_in_no_other_has_the_name_of_its_class() -> None:
-    inner = nn.Linear(3, 3)
-
-    class Outer(nn.Module):
-        def forward(self, x: Tensor) -> Any:
-            return inner(x.sin())
-
-    failure = trace_graph(error_of(lambda: Outer()(leaf(2, 4)))).failure
-    assert failure is not None
-    assert failure.module == "Linear"
-
-
-def test_the_outermost_module_has_an_empty_path() -> None:
+def test_failed_outermost_module_has_empty_path() -> None:
     class Alone(nn.Module):
         def forward(self, x: Tensor) -> Any:
             h = x.sin()
@@ -123,7 +107,7 @@ def test_the_outermost_module_has_an_empty_path() -> None:
     assert "\nstopped in module (Alone), at " in str(trace)
 
 
-def test_what_stands_around_the_outermost_module_is_left_out() -> None:
+def test_tensors_around_outermost_module_are_left_out() -> None:
     def train() -> None:
         x = leaf(2, 4)
         earlier = x.exp()
@@ -133,7 +117,7 @@ def test_what_stands_around_the_outermost_module_is_left_out() -> None:
     assert "ExpBackward0" not in str(trace_graph(error_of(train)))
 
 
-def test_where_no_module_ran_a_function_is_enough() -> None:
+def test_failed_function_without_module_is_traced() -> None:
     def compute() -> None:
         x = leaf(2)
         made, named = [x.exp(), "no tensor"], {"cosine": x.cos()}
@@ -161,25 +145,20 @@ def again(error: BaseException, *, cause: bool, hide: bool = False) -> BaseExcep
 
 
 @pytest.mark.parametrize("cause", [True, False])
-def test_an_error_behind_an_error_is_looked_through(*, cause: bool) -> None:
+def test_cause_and_context_of_error_are_searched(*, cause: bool) -> None:
     trace = trace_graph(again(failed(), cause=cause))
     assert [node.name for node in trace.roots] == ["TanhBackward0"]
     assert trace.failure is not None
     assert (trace.failure.error, trace.failure.module) == ("LookupError", "2.other.1")
 
 
-def test_an_error_that_hides_another_one_keeps_it_hidden() -> None:
-    with pytest.raises(ValueError, match=r"^outputs must be results, or an exception that came"):
-        trace_graph(again(failed(), cause=False, hide=True))
-
-
-def test_errors_behind_each_other_in_a_circle_have_an_end() -> None:
+def test_circular_causes_end() -> None:
     error, other = failed(), LookupError()
     error.__cause__, other.__cause__ = other, error
     assert len(trace_graph(error).roots) == 1
 
 
-def test_of_a_long_message_the_first_line_is_told() -> None:
+def test_failure_shows_first_line_of_message() -> None:
     def compute() -> None:
         h = leaf(2).sin()
         raise RuntimeError(f"\n  one {h.numel()}\n  two")
@@ -194,24 +173,27 @@ def without_graph() -> BaseException:
         return failed()
 
 
+def raised_in_script() -> BaseException:
+    return error_of(lambda: exec("h = x.sin()\nraise ValueError", {"x": leaf(2)}))
+
+
 @pytest.mark.parametrize(
     "make",
-    [without_graph, lambda: ValueError("never raised"), lambda: error_of(lambda: int("x"))],
-    ids=["no_grad", "never raised", "no tensor"],
+    [
+        without_graph,
+        raised_in_script,
+        lambda: ValueError("never raised"),
+        lambda: error_of(lambda: int("x")),
+        lambda: again(failed(), cause=False, hide=True),
+    ],
+    ids=["no_grad", "script", "never raised", "no tensor", "hides another error"],
 )
-def test_an_error_that_held_no_result_is_refused(make: Callable[[], BaseException]) -> None:
-    with pytest.raises(ValueError, match=r"not a \w+ that did not; pass the tensors that are at h"):
+def test_error_without_results_is_refused(make: Callable[[], BaseException]) -> None:
+    with pytest.raises(ValueError, match=r"^outputs must be .* not a \w+ that did not"):
         trace_graph(make())
 
 
-def test_the_variables_of_a_script_are_left_alone() -> None:
-    script = "h = x.sin()\nraise ValueError"
-    error = error_of(lambda: exec(script, {"x": leaf(2)}))
-    with pytest.raises(ValueError, match=r"^outputs must be results"):
-        trace_graph(error)
-
-
-def test_it_goes_into_json_and_back() -> None:
+def test_failure_survives_json() -> None:
     trace = trace_graph(failed(), names=network())
     assert GraphTrace.from_json(trace.to_json()) == trace
     assert isinstance(GraphTrace.from_json(trace.to_json()).failure, ForwardFailure)
@@ -220,7 +202,7 @@ def test_it_goes_into_json_and_back() -> None:
 # --- It keeps nothing
 
 
-def test_neither_trace_nor_recording_keep_what_the_error_held() -> None:
+def test_trace_and_recording_of_error_keep_no_tensor() -> None:
     alive: list[ref[Tensor]] = []
 
     class Watched(nn.Module):
@@ -241,15 +223,3 @@ def test_neither_trace_nor_recording_keep_what_the_error_held() -> None:
     finally:
         gc.enable()
     assert trace.failure is not None
-
-
-def test_a_function_that_still_runs_is_not_made_to_keep_its_variables() -> None:
-    h = leaf(2).exp()
-    alive = ref(h)
-    try:
-        network()(torch.ones(2, 4) * h.sum())
-    except RuntimeError as error:
-        trace_graph(error)
-    del h
-    gc.collect()
-    assert alive() is None

@@ -1,4 +1,4 @@
-"""Hunts for NaN and infinity: where they come up, told apart, with operation, line and module."""
+"""Search for the first NaN and infinity."""
 
 import linecache
 import math
@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GraphTrace, record, trace_graph
 from leafgrad.types import TracedNode
+from tests.tensors import custom
 from tests.turns import gradient_turns, value_turns
 
 NAN, INF = math.nan, math.inf
@@ -22,7 +23,7 @@ Born = tuple[str, str, str | None]
 
 
 class Case(NamedTuple):
-    """Code to hunt in, its names, and what is to be found, the line being marked in the code."""
+    """Code to search, its names and the expected nodes; comments mark the lines."""
 
     loss: Callable[..., Tensor]
     names: Callable[[], Any]
@@ -54,10 +55,6 @@ def zero_by_zero(x: Tensor) -> Tensor:
     return (y / (y - y)).sum()  # born
 
 
-def square_root_at_zero(x: Tensor) -> Tensor:
-    return (x * 3).sqrt().sum()  # born
-
-
 def norm_of_zeros(x: Tensor) -> Tensor:
     return (x * x).sqrt().sum()  # born
 
@@ -66,53 +63,15 @@ def logarithm_of_zero(x: Tensor) -> Tensor:
     return (x * 1).log().sum()  # born
 
 
-def exponential_overflow(x: Tensor) -> Tensor:
-    return (x * 2).exp().mean()  # born
-
-
 def infinity_minus_infinity(x: Tensor) -> Tensor:
     y = (x * 2).exp()  # born
     return (y - y * 2).sum()
-
-
-def half_overflow(x: Tensor) -> Tensor:
-    h = x.half()
-    return (h * h).float().sum()  # born
-
-
-def division_by_a_norm_of_zeros(x: Tensor) -> Tensor:
-    y = x * 0
-    loss: Tensor = (y / y.norm()).sum()  # born
-    return loss
-
-
-def negative_root(x: Tensor) -> Tensor:
-    return (x - 2).sqrt().sum()  # born
-
-
-def arcsine_outside(x: Tensor) -> Tensor:
-    return (x + 1).asin().sum()  # born
-
-
-def power(x: Tensor) -> Tensor:
-    return ((x * 1) ** 0.5).sum()  # born
-
-
-def written_in_place(x: Tensor) -> Tensor:
-    y = x * 2
-    y.div_(y.detach() * 0)  # born
-    return y.sum()
 
 
 def item_written(x: Tensor) -> Tensor:
     y = x * 2
     y[0] = NAN  # born
     return y.sum()
-
-
-def of_the_imaginary(x: Tensor) -> Tensor:
-    z = torch.complex(x, x)
-    return (z / (z * 0)).abs().sum()  # born
 
 
 class Reciprocal(torch.autograd.Function):
@@ -142,14 +101,6 @@ def checkpointed(x: Tensor) -> Tensor:
     return y.sum()
 
 
-def compiled(x: Tensor) -> Tensor:
-    def block(z: Tensor) -> Tensor:
-        return (z * 2).log()  # born
-
-    y: Tensor = torch.compile(block, backend="eager")(x * 1)
-    return y.sum()
-
-
 # --- Brought in
 
 
@@ -166,13 +117,6 @@ def nan_weight() -> nn.Module:
     model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4))
     with torch.no_grad():
         model[2].weight[0, 0] = NAN  # type: ignore[operator]
-    return model
-
-
-def nan_embedding() -> nn.Module:
-    model = nn.Sequential(nn.Embedding(4, 4), nn.Linear(4, 4))
-    with torch.no_grad():
-        model[0].weight[1, 0] = NAN  # type: ignore[operator]
     return model
 
 
@@ -222,10 +166,6 @@ def attend(model: nn.Module) -> Tensor:
     return loss
 
 
-def added_mask(x: Tensor) -> Tensor:
-    return (x + torch.tensor([0.0, -INF])).softmax(-1)[0] * 2
-
-
 def library_attention(x: Tensor) -> Tensor:
     q = x.view(1, 1, 3, 2)
     return scaled_dot_product_attention(q, q, q, is_causal=True).sum()
@@ -237,11 +177,6 @@ def branch(x: Tensor) -> Tensor:
 
 def nan_branch(x: Tensor) -> Tensor:
     return torch.where(x > 0, x.sqrt(), x * 2).sum()  # born
-
-
-def safe_branch(x: Tensor) -> Tensor:
-    y = x * 1
-    return torch.where(y > 0, y.log(), y).sum()  # born
 
 
 def linear() -> nn.Module:
@@ -263,9 +198,6 @@ CASES = {
         (("DivBackward0", "infinity", None), ("MulBackward0", "NaN", None)),
     ),
     "0 / 0": both(zero_by_zero, x_of(0.0, 0.0), "DivBackward0", "NaN"),
-    "the slope of a root at 0": Case(
-        square_root_at_zero, x_of(0.0, 1.0), (), (("SqrtBackward0", "infinity", None),)
-    ),
     "the slope of a norm at 0": Case(
         norm_of_zeros,
         x_of(0.0, 1.0),
@@ -273,30 +205,13 @@ CASES = {
         (("SqrtBackward0", "infinity", None), ("MulBackward0", "NaN", None)),
     ),
     "log(0)": both(logarithm_of_zero, x_of(0.0, 1.0), "LogBackward0", "infinity"),
-    "exp overflows": both(exponential_overflow, x_of(100.0, 1.0), "ExpBackward0", "infinity"),
     "infinity less infinity": Case(
         infinity_minus_infinity,
         x_of(100.0, 1.0),
         (("ExpBackward0", "infinity", None), ("SubBackward0", "NaN", None)),
         (("ExpBackward0", "infinity", None),),
     ),
-    "half precision overflows": Case(
-        half_overflow, x_of(1000.0, 1.0), (("MulBackward0", "infinity", None),)
-    ),
-    "division by a norm of zeros": both(
-        division_by_a_norm_of_zeros, x_of(1.0, 2.0), "DivBackward0", "NaN"
-    ),
-    "a root of less than 0": both(negative_root, x_of(1.0, 3.0), "SqrtBackward0", "NaN"),
-    "outside of the domain": both(arcsine_outside, x_of(1.0, -1.0), "AsinBackward0", "NaN"),
-    "a broken power": both(power, x_of(-1.0, 1.0), "PowBackward0", "NaN"),
-    "a write in place": both(written_in_place, x_of(1.0, 2.0), "DivBackward0", "infinity"),
     "a write of a number": Case(item_written, x_of(1.0, 2.0), (("CopySlices", "NaN", None),)),
-    "complex numbers": Case(
-        of_the_imaginary,
-        x_of(0.0, 0.0),
-        (("DivBackward0", "NaN", None),),
-        (("*", "NaN", None),),
-    ),
     "a custom function": Case(
         custom_function,
         x_of(0.0, 1.0),
@@ -304,7 +219,6 @@ CASES = {
         (("ReciprocalBackward", "NaN", None),),
     ),
     "a checkpointed block": both(checkpointed, x_of(0.0, 1.0), "LogBackward0", "infinity"),
-    "compiled code": both(compiled, x_of(0.0, 1.0), "LogBackward0", "infinity"),
     "data into Linear": Case(
         model_of(with_nan(2, 4)),
         linear,
@@ -312,33 +226,12 @@ CASES = {
         AFTERWARDS,
         ("argument 0 of linear",),
     ),
-    "data of three dimensions into Linear": Case(
-        model_of(with_nan(2, 3, 4)),
-        linear,
-        (("AddmmBackward0", "NaN", "0"),),
-        AFTERWARDS,
-        ("argument 0 of linear",),
-    ),
-    "data into Conv2d": Case(
-        model_of(with_nan(1, 1, 4, 4)),
-        lambda: nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU()),
-        (("ConvolutionBackward0", "NaN", "0"),),
-        AFTERWARDS[:1],
-        ("argument 0 of conv2d",),
-    ),
     "data into LSTM": Case(
         model_of(with_nan(2, 3, 4)),
         lambda: nn.LSTM(4, 4),
         (("*", "NaN", ""),),
         AFTERWARDS[:1],
         ("argument 0 of lstm",),
-    ),
-    "data into MultiheadAttention": Case(
-        attention_of(with_nan(3, 2, 4)),
-        lambda: nn.MultiheadAttention(4, 2),
-        (("AddmmBackward0", "NaN", ""),),
-        AFTERWARDS,
-        ("argument query of multi_head_attention_forward",),
     ),
     "data of batches into MultiheadAttention": Case(
         attention_of(with_nan(2, 3, 4)),
@@ -355,20 +248,6 @@ CASES = {
         AFTERWARDS,
         ("argument input of batch_norm",),
     ),
-    "data into LayerNorm": Case(
-        model_of(with_nan(2, 4)),
-        lambda: nn.Sequential(nn.LayerNorm(4), nn.Linear(4, 4)),
-        (("NativeLayerNormBackward0", "NaN", "0"),),
-        AFTERWARDS,
-        ("argument input of layer_norm",),
-    ),
-    "data into Dropout and Linear": Case(
-        model_of(with_nan(2, 4)),
-        lambda: nn.Sequential(nn.Dropout(0.0), nn.Linear(4, 4)),
-        (("AddmmBackward0", "NaN", "1"),),
-        AFTERWARDS[:1],
-        ("argument 0 of linear",),
-    ),
     "data into a transformer": Case(
         model_of(with_nan(3, 2, 4)),
         lambda: nn.TransformerEncoderLayer(4, 2, 8),
@@ -377,12 +256,6 @@ CASES = {
         ("argument query of multi_head_attention_forward",),
     ),
     "a weight": Case(model_of(torch.ones(2, 4)), nan_weight, (("2.weight", "NaN", "2"),)),
-    "an embedding": Case(
-        model_of(torch.tensor([1, 2])),
-        nan_embedding,
-        (("0.weight", "NaN", "0"),),
-        AFTERWARDS[:1],
-    ),
     "a leaf": Case(lambda x: (x * 2).sum(), x_of(NAN, 1.0), (("x", "NaN", None),)),
     "a constant with a name": Case(
         named_constant,
@@ -416,7 +289,6 @@ CASES = {
         (("MaskedFillBackward0", "infinity", ""), ("SoftmaxBackward0", "NaN", "")),
         AFTERWARDS[:1],
     ),
-    "a mask that is added": Case(added_mask, x_of(1.0, 2.0)),
     "a mask of PyTorch's own": Case(
         library_attention, lambda: {"x": torch.ones(6, requires_grad=True)}
     ),
@@ -428,9 +300,6 @@ CASES = {
     ),
     "a NaN in a branch that is not taken": Case(
         nan_branch, x_of(-1.0, 2.0), (), (("SqrtBackward0", "NaN", None),)
-    ),
-    "an infinity in a branch that is not taken": Case(
-        safe_branch, x_of(0.0, 1.0), (), (("LogBackward0", "NaN", None),)
     ),
 }
 
@@ -444,7 +313,7 @@ def trace_of(case: Case) -> GraphTrace:
 
 
 def agrees(nodes: list[TracedNode], born: tuple[Born, ...], kind: str) -> bool:
-    """Compare with what is to be found, of which a star stands for anything."""
+    """Compare nodes with the expected ones; a star matches anything."""
     told = [(n.leaf_name or n.name, getattr(n, kind), n.module) for n in nodes]
     pairs = [*zip(told, born, strict=False)]
     return len(told) == len(born) and all(
@@ -453,13 +322,13 @@ def agrees(nodes: list[TracedNode], born: tuple[Born, ...], kind: str) -> bool:
 
 
 def is_marked(node: TracedNode) -> bool:
-    """Say whether the node's line is one of those that are marked in this file."""
+    """Return whether the line of the node is marked in this file."""
     assert node.source is not None
     return linecache.getline(node.source.file, node.source.line).endswith("# born\n")
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_where_numbers_stop_being_finite_is_found(case: Case) -> None:
+def test_first_nonfinite_node_is_found(case: Case) -> None:
     trace = trace_of(case)
     assert agrees(value_turns(trace), case.values, "value_turn_kind"), value_turns(trace)
     assert agrees(gradient_turns(trace), case.gradients, "gradient_turn_kind"), gradient_turns(
@@ -475,11 +344,11 @@ def test_where_numbers_stop_being_finite_is_found(case: Case) -> None:
 
 
 def headline(trace: GraphTrace) -> str:
-    """The lines between the first one and the table, as one."""
+    """Return the lines between the first one and the table as one."""
     return " ".join(str(trace).split("\n\n")[0].splitlines()[1:])
 
 
-def test_the_headline_names_operation_line_and_module() -> None:
+def test_headline_names_operation_line_and_module() -> None:
     trace = trace_of(CASES["masks and 0 / 0 beside them"])
     (node,) = value_turns(trace)
     assert headline(trace).startswith(
@@ -489,24 +358,19 @@ def test_the_headline_names_operation_line_and_module() -> None:
     )
 
 
-def test_the_headline_says_what_it_came_in_with() -> None:
-    trace = trace_of(CASES["a constant with a name"])
-    assert headline(trace).endswith(" in named_constant; it came in with c")
-
-
-def test_the_headline_says_where_it_may_be_a_node_before() -> None:
+def test_headline_admits_one_node_of_doubt() -> None:
     trace = trace_of(CASES["data of batches into MultiheadAttention"])
     assert ", or right before it; it came in with argument query" in headline(trace)
 
 
-def test_a_nan_that_is_gone_at_the_root_is_told_as_such() -> None:
+def test_nan_that_is_gone_at_the_root_is_reported_as_such() -> None:
     trace = trace_of(CASES["a NaN in a branch that is not taken"])
     assert value_turns(trace) == []
     assert headline(trace).startswith("values not finite (NaN) at node 2, SqrtBackward0, at ")
     assert ", but finite at the root gradients not finite (NaN) from node 2" in headline(trace)
 
 
-def test_a_mask_is_not_spoken_of() -> None:
+def test_infinity_of_mask_is_not_reported() -> None:
     assert "finite" not in str(trace_of(CASES["a mask"]))
 
 
@@ -520,31 +384,19 @@ def broken(x: Tensor) -> Tensor:
     return (x * 1).log() * 2 + 1
 
 
-def test_the_advice_is_given_where_nothing_was_recorded() -> None:
-    assert headline(trace_graph(broken(leaf(0.0)), values=True)) == ADVICE
-
-
-def test_the_advice_is_given_where_no_values_were_recorded() -> None:
-    with record() as recording:
+def test_advice_to_record_values_is_given_unless_they_were_recorded() -> None:
+    with record() as without_values:
         y = broken(leaf(0.0))
-    assert headline(trace_graph(y, recording=recording, values=True)) == ADVICE
-
-
-def test_the_advice_is_given_where_another_graph_was_recorded() -> None:
     with record(values=True) as recording:
-        broken(leaf(0.0))
-    y = broken(leaf(0.0))
-    assert headline(trace_graph(y, recording=recording, values=True)) == ADVICE
-
-
-def test_the_advice_is_not_given_to_those_who_took_it() -> None:
-    with record(values=True) as recording:
-        y = broken(leaf(0.0))
-    assert ADVICE not in str(trace_graph(y, recording=recording, values=True))
+        z = broken(leaf(0.0))
+    other = broken(leaf(0.0))
+    for loss, recorded in ((other, None), (y, without_values), (other, recording)):
+        assert headline(trace_graph(loss, recording=recorded, values=True)) == ADVICE
+    assert ADVICE not in str(trace_graph(z, recording=recording, values=True))
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")
-def test_what_cannot_be_read_may_be_where_it_comes_from() -> None:
+def test_unreadable_node_before_leaves_doubt() -> None:
     x = leaf(-2.0, 1.0)
     with record(values=True) as recording:
         y = (x * 1).to_sparse().log1p().to_dense() + 1
@@ -555,15 +407,7 @@ def test_what_cannot_be_read_may_be_where_it_comes_from() -> None:
 # --- Backward
 
 
-def test_a_hook_that_makes_nan_is_found_where_it_was_called() -> None:
-    x = leaf(1.0)
-    y = x * 2
-    y.register_hook(lambda gradient: gradient * NAN)
-    trace = trace_graph(y * 3, names={"x": x, "y": y}, gradients=True)
-    assert [node.tensor_names for node in gradient_turns(trace)] == [("y",)]
-
-
-def test_gradients_that_add_up_to_nan_are_found_where_they_do() -> None:
+def test_gradients_that_add_up_to_nan_are_found() -> None:
     x = leaf(1.0)
     y = x * 1
     trace = trace_graph(
@@ -576,7 +420,7 @@ def test_gradients_that_add_up_to_nan_are_found_where_they_do() -> None:
     assert headline(trace) == "gradients not finite (NaN) from node 2, MulBackward0"
 
 
-def test_gradients_that_a_hook_makes_finite_again_are_no_alarm() -> None:
+def test_gradients_made_finite_by_hook_are_not_reported() -> None:
     x = leaf(0.0)
     y = x * 1
     y.register_hook(torch.nan_to_num)
@@ -585,25 +429,13 @@ def test_gradients_that_a_hook_makes_finite_again_are_no_alarm() -> None:
     assert headline(trace) == ""
 
 
-def test_gradients_that_are_not_finite_from_the_start_are_told_as_such() -> None:
+def test_nonfinite_grad_outputs_are_reported_as_the_start() -> None:
     trace = trace_graph(leaf(1.0) * 2, gradients=True, grad_outputs=torch.tensor([INF]))
     assert headline(trace) == "gradients not finite (infinity) from the start"
 
 
-class Densely(torch.autograd.Function):
-    """Makes NaN of a sparse gradient."""
-
-    @staticmethod
-    def forward(_: Any, x: Tensor) -> Tensor:
-        return x.clone()
-
-    @staticmethod
-    def backward(_: Any, gradient: Tensor) -> Tensor:
-        return gradient.to_dense() * NAN
-
-
-def test_gradients_that_went_through_what_cannot_be_read_turn_nowhere() -> None:
-    table: Any = Densely.apply(torch.ones(3, 1, requires_grad=True))  # type: ignore[no-untyped-call]
+def test_unreadable_gradient_hides_where_nan_began() -> None:
+    table = custom(lambda g: g.to_dense() * NAN)(torch.ones(3, 1, requires_grad=True))
     row = nn.functional.embedding(torch.tensor([1]), table, sparse=True)
     trace = trace_graph(row.sum(), gradients=True)
     assert gradient_turns(trace) == []
@@ -624,7 +456,7 @@ def deep(*, breaks: bool) -> GraphTrace:
     return trace_graph(loss, names=model, recording=recording, values=True)
 
 
-def test_what_is_folded_can_be_looked_up() -> None:
+def test_folded_text_names_first_nonfinite_node() -> None:
     trace = deep(breaks=True)
     (node,) = value_turns(trace)
     text = str(trace)
@@ -636,7 +468,7 @@ def test_what_is_folded_can_be_looked_up() -> None:
 
 
 @pytest.mark.parametrize("fold", [True, "*"])
-def test_a_box_that_holds_the_birthplace_is_marked(fold: Any) -> None:
+def test_box_of_first_nonfinite_node_is_marked(fold: Any) -> None:
     assert deep(breaks=True).to_svg(fold=fold).count("value: NaN from here</text>") == 1
     assert "from here" not in deep(breaks=False).to_svg(fold=fold)
 
@@ -650,7 +482,7 @@ def chain(operations: list[str]) -> GraphTrace:
     return trace_graph(y, recording=recording, values=True)
 
 
-def test_what_is_folded_by_repetition_or_kind_is_marked_too() -> None:
+def test_row_of_folded_nonfinite_node_is_marked() -> None:
     repeated = chain(["neg"] * 40)
     marked = [line for line in str(repeated).splitlines() if "infinity from node 40" in line]
     assert [line[:6] for line in marked] == ["40 to "]

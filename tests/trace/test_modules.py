@@ -1,4 +1,4 @@
-"""Whose node it is, as the use of parameters tells."""
+"""Modules of nodes, inferred from parameters."""
 
 import torch
 from torch import nn
@@ -22,7 +22,7 @@ class Model(nn.Module):
         return result
 
 
-def test_a_node_is_of_the_module_whose_parameters_are_used_around_it() -> None:
+def test_module_of_node_is_inferred_from_parameters_around_it() -> None:
     model = Model()
     trace = trace_graph(model(torch.ones(1, 2)).sum(), names=model)
     assert modules_of(trace) == [
@@ -47,7 +47,7 @@ def test_a_node_is_of_the_module_whose_parameters_are_used_around_it() -> None:
     assert all(node.is_module_inferred for node in trace.nodes)
 
 
-def test_what_was_recorded_is_not_inferred() -> None:
+def test_recorded_modules_are_not_inferred() -> None:
     model = Model()
     with record() as recording:
         y = model(torch.ones(1, 2))
@@ -61,20 +61,20 @@ def test_what_was_recorded_is_not_inferred() -> None:
     assert not any(node.is_module_inferred for node in trace.nodes)
 
 
-def test_without_a_module_nothing_is_inferred() -> None:
+def test_nothing_is_inferred_from_names_of_tensors() -> None:
     model = Model()
     y = model(torch.ones(1, 2))
     trace = trace_graph(y, names=dict(model.named_parameters()))
     assert {node.module for node in trace.nodes} == {None}
 
 
-def test_a_leaf_without_a_name_is_of_no_module() -> None:
+def test_unnamed_leaf_has_no_module() -> None:
     model = Model()
     trace = trace_graph(model(torch.ones(1, 2, requires_grad=True)), names=model)
     assert [n.module for n in trace.leaves if not n.tensor_names] == [None]
 
 
-def test_a_recording_that_saw_modules_run_and_no_node_made_tells_nothing_of_a_node() -> None:
+def test_node_made_before_recording_has_no_module() -> None:
     y = torch.ones(2, requires_grad=True).sin()
     with record() as recording:
         nn.Identity()(torch.ones(2))

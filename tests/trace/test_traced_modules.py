@@ -1,15 +1,13 @@
-"""`GraphTrace.modules`: the modules behind a graph, and how many parameters are frozen."""
+"""`GraphTrace.modules`: modules and frozen parameters."""
 
 import gc
 
-import pytest
 import torch
 from torch import nn
 from torch.nn import UninitializedParameter
 
 from leafgrad import GraphTrace, record, trace_graph
 from leafgrad.types import TracedModule
-from tests.models import Block
 
 
 class Stack(nn.Module):
@@ -30,7 +28,7 @@ def by_path(trace: GraphTrace) -> dict[str, TracedModule]:
     return {module.path: module for module in trace.modules}
 
 
-def test_the_modules_of_nodes_and_those_around_them_have_the_names_of_their_classes() -> None:
+def test_modules_around_nodes_have_their_classes() -> None:
     model = Stack()
     modules = by_path(trace_graph(model(torch.ones(1, 3)).sum(), names=model))
     assert {path: module.class_name for path, module in modules.items()} == {
@@ -42,7 +40,7 @@ def test_the_modules_of_nodes_and_those_around_them_have_the_names_of_their_clas
     assert [path for path, module in modules.items() if not module.has_forward] == ["layers"]
 
 
-def test_frozen_parameters_are_counted_with_those_of_the_modules_within() -> None:
+def test_frozen_parameters_are_counted_in_outer_modules() -> None:
     model = Stack()
     model.layers[0].requires_grad_(False)
     model.layers[1].bias.requires_grad_(False)
@@ -58,13 +56,13 @@ def test_frozen_parameters_are_counted_with_those_of_the_modules_within() -> Non
     }
 
 
-def test_a_tied_parameter_counts_once() -> None:
+def test_tied_parameter_counts_once() -> None:
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     model[1].weight = model[0].weight
     assert by_path(trace_graph(model(torch.ones(1, 3)).sum(), names=model))[""].parameters == 3
 
 
-def test_a_parameter_without_sizes_counts_without_numbers() -> None:
+def test_lazy_parameter_counts_without_numbers() -> None:
     model = nn.Sequential(nn.Linear(3, 3), nn.LazyLinear(3))
     model[1].weight = UninitializedParameter(requires_grad=False)
     model[1].bias = UninitializedParameter(requires_grad=False)
@@ -73,21 +71,7 @@ def test_a_parameter_without_sizes_counts_without_numbers() -> None:
     assert (known.parameters, known.frozen, known.frozen_numbers) == (5, 3, 1)
 
 
-def test_a_recording_alone_knows_the_modules_that_ran() -> None:
-    model = Stack()
-    with record() as recording:
-        y = model(torch.ones(1, 3))
-    modules = by_path(trace_graph(y, recording=recording))
-    assert {path: module.class_name for path, module in modules.items()} == {
-        "": "Stack",
-        "layers": "ModuleList",
-        "layers.0": "Linear",
-        "layers.1": "Linear",
-    }
-    assert modules[""].parameters == 6
-
-
-def test_of_a_module_that_is_gone_a_recording_knows_the_class_alone() -> None:
+def test_recording_knows_class_of_deleted_module() -> None:
     model = Stack()
     with record() as recording:
         y = model(torch.ones(1, 3))
@@ -102,19 +86,3 @@ def test_of_a_module_that_is_gone_a_recording_knows_the_class_alone() -> None:
         frozen=None,
         frozen_numbers=None,
     )
-
-
-def test_where_nothing_has_a_module_there_is_none() -> None:
-    x = torch.ones(2, requires_grad=True)
-    assert trace_graph(x.sin(), names={"x": x}).modules == ()
-
-
-@pytest.mark.parametrize("with_recording", [True, False])
-def test_they_are_written_as_json_and_read_again(*, with_recording: bool) -> None:
-    model = nn.Sequential(Block(4))
-    with record() as recording:
-        y = model(torch.ones(1, 2, 4)).sum()
-    trace = trace_graph(y, names=model, recording=recording if with_recording else None)
-    again = GraphTrace.from_json(trace.to_json())
-    assert again == trace
-    assert again.modules == trace.modules != ()

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
+from sphinx_claims._config import cure
+
 INTERRUPTED, NO_READER = 130, 141  # as shells count SIGINT and SIGPIPE
 
 
@@ -17,8 +19,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status: int = options.run(options)
     except ModuleNotFoundError as error:
-        package = "'sphinx-claims[watch]'" if error.name == "watchfiles" else "sphinx-claims"
-        return _failed(f"install all of it, as in pip install {package}: {error}")
+        return _failed(f"{cure(error)}: {error}")
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:

@@ -20,6 +20,13 @@ def path_from(root: Path | str, file: Path | str) -> str:
         return Path(file).as_posix()
 
 
+def cure(error: ModuleNotFoundError) -> str:
+    """Return what to install where a module that sphinx-claims needs is missing."""
+    package = "watchfiles" if error.name == "watchfiles" else "./claims"
+    place = "" if error.name == "watchfiles" else " in a clone of leafgrad"
+    return f"something is missing: run `python3 -m pip install {package}`{place}"
+
+
 TABLE = "[tool.claims]"
 FENCES = ("execute", "refuse", "show")
 """What `python_fences` may say."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sphinx_claims._config import Config, read_config
+from sphinx_claims._config import Config, cure, read_config
 
 if TYPE_CHECKING:  # hides no arrow: the functions below import from there, when they are called
     from sphinx_claims._judging.prover import Prover
@@ -141,8 +141,7 @@ class _PageFile(pytest.File):
         try:
             (page,) = self._project.prover.read([self.path])
         except ModuleNotFoundError as error:
-            cure = "install all of it, as in pip install sphinx-claims"
-            message = f"nobody judges this page: {cure}: {error}"
+            message = f"this page cannot be judged: {cure(error)}: {error}"
             raise self.CollectError(message) from None
         is_updating = self.config.getoption("--update")
         once = functools.cache(functools.partial(self._project.judge, page, update=is_updating))

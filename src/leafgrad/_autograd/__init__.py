@@ -4,7 +4,11 @@ One fact a function, one test a fact in ``tests/autograd``, so that a PyTorch th
 first.
 """
 
-from leafgrad._autograd.checkpoint import Block
+from leafgrad._autograd.checkpoint import (
+    Block,
+    is_reentrant_checkpoint,
+    modules_of_reentrant_checkpoint,
+)
 from leafgrad._autograd.compiled import (
     compiled_gradients,
     is_compiled_alone,

@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch.autograd.graph import Node
 
+from leafgrad._autograd.node import forward_class
+
 
 def given_to_block(unpack_hook: Any, holder: object) -> Iterator[tuple[int, Any]]:
     """Yield the tensors that a checkpointed block was called with, packed, each with its place.
@@ -78,6 +80,20 @@ def taken_along(function: Any, name: str) -> Any:
     """Return what a function has taken along from where it was defined, None where it has not."""
     names = function.__code__.co_freevars
     return function.__closure__[names.index(name)].cell_contents if name in names else None
+
+
+def is_reentrant_checkpoint(node: Node) -> bool:
+    """Return whether the node stands for a block that a reentrant checkpoint runs again."""
+    return forward_class(node) is torch.utils.checkpoint.CheckpointFunction
+
+
+def modules_of_reentrant_checkpoint(node: Node) -> list[torch.nn.Module]:
+    """Return the modules that a reentrant checkpoint runs, as far as its function shows them."""
+    checkpointed: Any = node
+    function = checkpointed.run_function
+    cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
+    shown = [function, getattr(function, "__self__", None), *cells]
+    return [one for one in shown if isinstance(one, torch.nn.Module)]
 
 
 class Block(NamedTuple):

@@ -33,9 +33,10 @@ def diagnosis(  # noqa: PLR0913 # it fills a value with as many fields
         secondary: Further expressions.
         notes: Notes.
         edits: The changes of the user's lines that the help describes.
-        slots: The placeholders of the messages; `subject` fills ``names`` and ``count``.
+        slots: The placeholders of the messages; `subject` fills ``names`` and ``count``, which is
+            one where nothing is named.
     """
-    slots = {"names": list_names(subject), "count": len(subject), **slots}
+    slots = {"names": list_names(subject), "count": len(subject) or 1, **slots}
 
     def words(part: str) -> str | None:
         keys = (f"{code}.{variant}.{part}", f"{code}.{part}")

@@ -133,6 +133,16 @@ def replace(source: Source, node: ast.expr | ast.stmt | ast.keyword, text: str) 
     return (Edit(file=source.file, line=node.lineno, before=line, after=(after,)),)
 
 
+def append(source: Source | None, method: str) -> tuple[Edit, ...]:
+    """Append a method to the expression that a span marks."""
+    found = node_at(source, ast.expr)
+    if source is None or found is None:
+        return ()
+    text = text_of(source, found)
+    is_whole = isinstance(found, ast.Call | ast.Name | ast.Attribute | ast.Subscript)
+    return replace(source, found, f"{text}{method}" if is_whole else f"({text}){method}")
+
+
 def insert(source: Source, lines: Sequence[str], *, below: bool = False) -> tuple[Edit, ...]:
     """Insert lines above a statement, or below it, at its indentation."""
     statement = statement_at(source)

@@ -32,6 +32,7 @@ class Situation:
         log: What the recording holds; empty without one.
         expected: The names that should get a gradient, if the caller gave them.
         runs_backward: Whether one backward pass may run to see the gradients.
+        failing: The numbers of nodes at which the backward pass is sure to fail.
         explained: The identities of the tensors whose missing gradient is already explained.
         has_error: Whether an earlier check found an error.
         why_not_run: What PyTorch said when the trial backward pass failed.
@@ -54,6 +55,7 @@ class Situation:
         self.log: Log = log_of(recording)
         self.expected = None if expected is None else [*expected]
         self.runs_backward = runs_backward
+        self.failing: set[int] = set()
         self.explained: set[int] = set()
         self.has_error = False
         self.why_not_run = ""
@@ -107,7 +109,7 @@ class Situation:
     @cached_property
     def backward_trace(self) -> GraphTrace | None:
         """The graph with the gradients of one backward pass; None if none may or can run."""
-        if not (self.runs_backward and self.trace) or self.trace.is_freed:
+        if self.failing or not (self.runs_backward and self.trace) or self.trace.is_freed:
             return None
         try:
             return self._traced(values=True, gradients=True, grad_outputs=self._ones())
@@ -116,7 +118,10 @@ class Situation:
             return None
 
     def _traced(self, **options: Any) -> GraphTrace:
-        return trace_graph(self.loss, names=self.names, recording=self.recording, **options)
+        try:
+            return trace_graph(self.loss, names=self.names, recording=self.recording, **options)
+        except ValueError:  # names that are detached copies, which another check reports
+            return trace_graph(self.loss, recording=self.recording, **options)
 
     def _ones(self) -> list[Tensor | None]:
         """Return a gradient of ones for each output that needs one."""

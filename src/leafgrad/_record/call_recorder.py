@@ -17,7 +17,7 @@ from leafgrad._graph.nodes import Source, Write
 from leafgrad._record.cut import DERIVATIVE
 from leafgrad._record.cut_tracker import LEAVING_PYTORCH, CallSite, takes_shape
 from leafgrad._record.leaf_uses import LeafUse
-from leafgrad._record.log import Log
+from leafgrad._record.log import Log, Pass
 from leafgrad._record.place import (
     Place,
     custom_function_frame,
@@ -192,16 +192,20 @@ class CallRecorder(TorchFunctionMode):
         if func is _autograd.SET_GRAD_ENABLED:
             self.log.note_switch(inspect.currentframe(), is_on=args[0])
             return func(*args)
+        if func == _SET_GRAD or name_of(func) in _OF_GRADIENTS:
+            self._note_change_of_gradients(func, args)
         is_backward = _is_backward(func)
-        if is_backward:
-            self._note_backward(func, args, kwargs or {})
+        note = self._backward_to_note(func, args, kwargs or {}) if is_backward else None
         with _autograd.unobserved():
             before = [(one, _autograd.version(one)) for one in tensors_in(args, kwargs)]
         name = name_of(func)
         if name == "detach_":
             self._observe_cuts(func, args, kwargs, args)
         start = _autograd.next_sequence_nr()
+        self.log.has_failed = self.log.has_failed or is_backward
         result = func(*args, **(kwargs or {}))
+        if note is not None:  # one that fails is not what frees a graph
+            self.log.note_backward(note)
         self._note_nodes(start, _autograd.next_sequence_nr(), func, args, kwargs)
         if result is None and is_backward:
             return None
@@ -218,15 +222,28 @@ class CallRecorder(TorchFunctionMode):
             self._observe_numbers(func, args, kwargs, made)
         return result
 
-    def _note_backward(self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        """Note a backward, before it takes place."""
+    def _backward_to_note(
+        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Pass | None:
+        """Return what to note of a backward, before it takes place."""
         frees = not (kwargs.get("retain_graph") or kwargs.get("create_graph"))
         with _autograd.unobserved():
             roots = frozenset(map(_autograd.number_if_valid, tensors_in(args[:1])))
         call = "backward()" if kwargs.get("inputs") is None else "backward(inputs=...)"
         if func is torch.autograd.grad:
             call = "torch.autograd.grad()"
-        self.log.note_backward(inspect.currentframe(), call, roots, frees=frees)
+        place = place_of(inspect.currentframe())
+        number = _autograd.next_sequence_nr()
+        return None if place is None else Pass(number, place, call, roots, frees)
+
+    def _note_change_of_gradients(self, func: Any, args: Sequence[Any]) -> None:
+        """Note that gradients may be set to zero, or are divided by the scale of a loss."""
+        frame = inspect.currentframe()
+        if name_of(func) == _UNSCALE:
+            last = self.log.writes[-1][1].source if self.log.writes else None
+            self.log.training.note_unscale(place_of(frame), last)
+        elif func != _SET_GRAD or args[1] is None:
+            self.log.training.note_zero(lambda: place_of(frame))
 
     def _goes_past_graph(self, func: Any, made: Any, before: Versions) -> bool:
         """Return whether a write may have changed a tensor with a graph without its graph."""
@@ -302,7 +319,7 @@ def _is_backward(func: Any) -> bool:
 
 
 def _is_watched(func: Any) -> bool:
-    return func is _autograd.SET_GRAD_ENABLED or _is_backward(func)
+    return func is _autograd.SET_GRAD_ENABLED or func == _SET_GRAD or _is_backward(func)
 
 
 def _is_leaf(tensor: Tensor) -> bool:
@@ -353,6 +370,9 @@ _NO_TENSORS = {type(None), torch.Size, bool, int, torch.dtype, torch.device, tor
 _NO_ARGUMENTS = {*_NO_TENSORS, float, str, slice, torch.memory_format}
 _PLAIN = {Tensor, Parameter}
 _SET_DATA: Any = Tensor.data.__set__  # type: ignore[attr-defined]
+_SET_GRAD: Any = Tensor.grad.__set__  # type: ignore[union-attr]
+_UNSCALE = "_amp_foreach_non_finite_check_and_unscale_"
+_OF_GRADIENTS = {"zero_", "_foreach_zero_", "fill_", "copy_", _UNSCALE}
 _TARGET_AND_SOURCE = 2
 
 

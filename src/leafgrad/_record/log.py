@@ -27,6 +27,7 @@ from leafgrad._record.place import (
 from leafgrad._record.pruning import first_saved_versions
 from leafgrad._record.spans import find_span, is_any_in, living_spans
 from leafgrad._record.torch_functions import tensors_in
+from leafgrad._record.training_events import TrainingEvents
 
 MAX_ENTRIES = 100_000
 """How many entries of a kind a recording takes before it looks for what it may forget."""
@@ -90,6 +91,8 @@ class Log:
         uses: Which leaves were used.
         passes: The backward passes that made nodes.
         backwards: Each line's last backward, by the line and whether it freed its graph.
+        training: In which order optimizers stepped and gradients were set to zero.
+        has_failed: Whether the last backward raised an error.
         switch: What has switched gradients off, and where, if they are off.
         outer_switch: The same for what stands around a block that has switched them on.
         values: What operations made, by the number of the node and of the output.
@@ -120,6 +123,8 @@ class Log:
         self.uses: LeafUses = LeafUses()
         self.passes: DifferentiablePasses = DifferentiablePasses()
         self.backwards: dict[tuple[object, ...], Pass] = {}
+        self.has_failed: bool = False
+        self.training: TrainingEvents = TrainingEvents()
         self.switch: tuple[str, Place | None] | None = None
         self.outer_switch: tuple[str, Place | None] | None = None
         self.values: dict[tuple[int, int], TensorSummary | None] = {}
@@ -213,14 +218,11 @@ class Log:
             return id(call)
         return self.outermost[call.outermost].kind, call.path
 
-    def note_backward(
-        self, frame: FrameType | None, call: str, roots: frozenset[int | None], *, frees: bool
-    ) -> None:
-        """Note that a backward begins."""
-        place = place_of(frame)
-        if place is not None:
-            begun = Pass(_autograd.next_sequence_nr(), place, call, roots, frees)
-            self.backwards[(*key_of(place), frees)] = begun
+    def note_backward(self, one: Pass) -> None:
+        """Note a backward that ran."""
+        self.has_failed = False
+        self.training.note_backward(one.place)
+        self.backwards[(*key_of(one.place), one.frees)] = one
 
     def backwards_from(self, roots: Collection[int]) -> list[Pass]:
         """Return the passes that began at one of these outputs."""

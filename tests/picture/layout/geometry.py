@@ -1,20 +1,20 @@
-"""What a drawing must not do, whatever it shows."""
+"""Overlaps and collisions in a drawing."""
 
 from bisect import bisect_left as bisect
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-
-from leafgrad._picture.layout import Extent, Layout, Point
+from typing import Any
 
 NEARLY = 1e-6
 STEPS = 12
 
 
+Point = tuple[float, float]
 Sides = tuple[float, float, float, float]
 """The left, upper, right and lower side of a box."""
 
 
-def rectangles(boxes: Sequence[Extent], drawing: Layout) -> list[Sides]:
+def rectangles(boxes: Sequence[Any], drawing: Any) -> list[Sides]:
     return [
         (place.x - box.width / 2, place.top, place.x + box.width / 2, place.top + box.height)
         for box, place in zip(boxes, drawing.positions, strict=True)
@@ -22,7 +22,7 @@ def rectangles(boxes: Sequence[Extent], drawing: Layout) -> list[Sides]:
 
 
 def curve(path: Sequence[Point]) -> Iterator[Point]:
-    """Points along a path as it is drawn: straight down, or a Bézier curve with upright ends."""
+    """Yield points along a path: straight lines, or Bézier curves with vertical ends."""
     for (x, y), (u, v) in pairwise(path):
         steps = STEPS if x != u else int((v - y) / 10) + 1
         for step in range(steps + 1):
@@ -33,7 +33,7 @@ def curve(path: Sequence[Point]) -> Iterator[Point]:
 
 
 def overlaps(boxes: Sequence[Sides]) -> list[tuple[int, int]]:
-    """Pairs of boxes that share more than an edge."""
+    """Return the pairs of boxes that overlap."""
     by_top = sorted(enumerate(boxes), key=lambda entry: entry[1][1])
     found = []
     for place, (m, a) in enumerate(by_top):
@@ -45,7 +45,7 @@ def overlaps(boxes: Sequence[Sides]) -> list[tuple[int, int]]:
 
 
 def collisions(boxes: Sequence[Sides], paths: Sequence[Sequence[Point]]) -> list[tuple[int, int]]:
-    """Links that pass the inside of a box."""
+    """Return the links that cross a box."""
     edges = sorted(boxes, key=lambda edge: edge[1])
     tops = [edge[1] for edge in edges]
     tallest = max(bottom - top for _, top, _, bottom in boxes)

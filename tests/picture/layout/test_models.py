@@ -1,4 +1,4 @@
-"""The pictures of real models: nothing collides, whichever way the arrows lead."""
+"""Pictures of models have no collisions."""
 
 from itertools import pairwise
 

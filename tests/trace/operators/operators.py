@@ -1,4 +1,4 @@
-"""PyTorch's own table of operators: each of them on its sample inputs."""
+"""Sample inputs of PyTorch's operators."""
 
 import warnings
 from collections.abc import Iterator
@@ -55,14 +55,14 @@ class Sample:
         return tensors_in((self.input, self.args, self.kwargs))
 
     def outputs(self) -> list[Tensor]:
-        """Compute the operator and give those of its outputs that have a graph."""
+        """Return the outputs of the operator that have a graph."""
         with torch.random.fork_rng(), warnings.catch_warnings(action="ignore"):
             seeded(0)
             outcome = self.operator(self.input, *self.args, **self.kwargs)
         return [output for output in tensors_in(outcome) if output.requires_grad]
 
     def gradients(self, outputs: list[Tensor]) -> list[Tensor | None] | str:
-        """Differentiate some outputs, or tell what PyTorch has against it."""
+        """Return the gradients of outputs, or the error of PyTorch."""
         inputs = [tensor for tensor in self.inputs() if tensor.requires_grad]
         try:
             with warnings.catch_warnings(action="ignore"):
@@ -78,7 +78,7 @@ def tensors_in(nest: Any) -> list[Tensor]:
 
 @contextmanager
 def quiet_table() -> Iterator[None]:
-    """Take samples of the table without what it warns of, changes and searches for."""
+    """Silence the warnings, changes and searches of the table."""
     with (
         torch.random.fork_rng(),
         warnings.catch_warnings(action="ignore"),

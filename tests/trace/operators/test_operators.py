@@ -1,4 +1,4 @@
-"""Each of PyTorch's operators: its graph, what it saved, and that a trace leaves no trace."""
+"""Traces of each operator of PyTorch match its graph and change nothing."""
 
 import warnings
 import weakref
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.sweep
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATORS if name not in LEFT_OUT])
-def test_an_operator_is_traced_as_it_is_and_left_as_it_was(name: str) -> None:
+def test_trace_of_operator_matches_graph_and_changes_nothing(name: str) -> None:
     samples = [sample for sample in samples_of(OPERATORS[name]) if sample.outputs()]
     assert samples, "no graph: name it in LEFT_OUT, with the reason"
     for sample in {kind(sample): sample for sample in reversed(samples)}.values():
@@ -42,7 +42,7 @@ def test_an_operator_is_traced_as_it_is_and_left_as_it_was(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in OPERATORS if name in LEFT_OUT])
-def test_no_operator_is_left_out_without_need(name: str) -> None:
+def test_operators_left_out_have_no_graph(name: str) -> None:
     graphs: list[Tensor] = []
     with suppress(RuntimeError, ValueError):  # NotImplementedError is a RuntimeError
         graphs = [output for sample in samples_of(OPERATORS[name]) for output in sample.outputs()]
@@ -50,7 +50,7 @@ def test_no_operator_is_left_out_without_need(name: str) -> None:
 
 
 def kind(sample: Sample) -> Any:
-    """Tell samples apart by all that a trace may tell apart but sizes: two of a kind are one."""
+    """Return a key of all that may matter to a trace except sizes."""
     outputs = sample.outputs()
     nodes = list(dict.fromkeys(get_gradient_edge(output).node for output in outputs))
     for node in nodes:  # grows as its successors come
@@ -80,7 +80,7 @@ def of(tensor: Tensor) -> Any:
 
 
 def state(sample: Sample, outputs: list[Tensor]) -> Any:
-    """Tell what only a computation may change."""
+    """Return the state that only a computation may change."""
     tensors = [*sample.inputs(), *outputs]
     return (
         [tensor._version for tensor in tensors],
@@ -117,7 +117,7 @@ def assert_same_graph(outputs: list[Tensor], trace: GraphTrace) -> None:
 
 
 class Packed:
-    """What a hook makes of a tensor: alive for as long as a graph keeps the tensor."""
+    """A packed tensor, alive as long as the graph keeps it."""
 
     def __init__(self, tensor: Tensor) -> None:
         is_dense = tensor.layout is torch.strided

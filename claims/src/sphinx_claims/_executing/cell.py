@@ -3,6 +3,7 @@
 import ast
 import builtins
 import contextlib
+import dataclasses
 import io
 import re
 import tokenize
@@ -37,25 +38,16 @@ def execute_cell(
         code = compile(report_checks(tree), path, "exec", dont_inherit=True, optimize=0)
         exec(code, namespace)
         if isinstance(last, ast.Expr):
-            reported = _reported(last)
+            text = text_of_check(last)
             expression = compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
-            with reported:
+            recorder = vars(builtins)[RECORDER]  # this line is not rewritten
+            with recorder.calling(last.lineno, text) if text else contextlib.nullcontext():
                 value = eval(expression, namespace)
             if value is not None:
                 capture.show(value, "execute_result")
     except BaseException as error:  # noqa: BLE001 - whatever a cell raises is a finding
         return error
     return None
-
-
-def _reported(last: ast.Expr) -> contextlib.AbstractContextManager[None]:
-    """Report the check that the last line of a cell is, if it is one: it is not rewritten."""
-    text = text_of_check(last)
-    if text is None:
-        return contextlib.nullcontext()
-    calling: contextlib.AbstractContextManager[None]
-    calling = vars(builtins)[RECORDER].calling(last.lineno, text)
-    return calling
 
 
 def check_cell(cell: Cell, error: BaseException | None, capture: OutputCapture) -> Iterator[Check]:
@@ -100,7 +92,8 @@ def early_errors(cell: Cell, error: BaseException | None, path: str) -> Iterator
     """Yield the last line of a cell that declares its exception and raises it earlier."""
     frames = traceback.walk_tb(error.__traceback__ if error is not None else None)
     here = (line for frame, line in frames if frame.f_code.co_filename == path)
-    line, last = next(here, None), _last_statement(cell)
+    line, tree = next(here, None), parse_python(cell.source)
+    last = cell.line + tree.body[-1].lineno - 1 if tree is not None and tree.body else None
     if cell.raises is not None and line is not None and last is not None and line < last:
         yield Problem(last, f"line {line} raises the error of :raises:, so this line never runs")
 
@@ -167,16 +160,10 @@ def _check_pins(cell: Cell, shown: list[str]) -> Iterator[Check]:
             expected=text,
             found="(no output)" if found is None else found,
         )
-    last = cell.line + pinned[-1][0]
+    last, nothing = cell.line + pinned[-1][0], "(no more output)"
+    more = Check(line=last, kind="output", text="", passed=False, expected=nothing)
     for extra in shown[len(pinned) :]:
-        yield Check(
-            line=last,
-            kind="output",
-            text=extra,
-            passed=False,
-            expected="(no more output)",
-            found=extra,
-        )
+        yield dataclasses.replace(more, text=extra, found=extra)
 
 
 def _declared(kind: str, declared: str, happened: Sequence[object], line: int) -> Check:
@@ -186,16 +173,6 @@ def _declared(kind: str, declared: str, happened: Sequence[object], line: int) -
 
 
 def _matches(declared: str, happened: object) -> bool:
-    name, kind = declared.partition(":")[0].strip(), type(happened)
+    (name, _, pattern), kind = declared.partition(":"), type(happened)
     names = {kind.__name__, f"{kind.__module__}.{kind.__qualname__}"}
-    return name in names and re.search(_pattern(declared), str(happened)) is not None
-
-
-def _last_statement(cell: Cell) -> int | None:
-    """Return the line where the last statement of a cell begins, if it can be read and has one."""
-    tree = parse_python(cell.source)
-    return cell.line + tree.body[-1].lineno - 1 if tree is not None and tree.body else None
-
-
-def _pattern(declared: str) -> str:
-    return declared.partition(":")[2].strip()
+    return name.strip() in names and re.search(pattern.strip(), str(happened)) is not None

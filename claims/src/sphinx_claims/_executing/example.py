@@ -10,8 +10,10 @@ import __future__
 import ast
 import contextlib
 import doctest
+import functools
 import io
 import linecache
+import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -24,6 +26,7 @@ from sphinx_claims._python import parse_python
 from sphinx_claims._record import Check
 
 _FEATURES: dict[str, Any] = {n: vars(__future__)[n] for n in __future__.all_feature_names}
+_MESSAGES = re.compile(r"^[ |]*\| (\S.*\n)", re.MULTILINE)
 
 
 class ExampleRunner:
@@ -65,6 +68,9 @@ class ExampleRunner:
         """Execute an example; yield a check unless there is nothing to compare."""
         shown, error = self._execute(line, example, mode)
         message = "" if error is None else _last_lines(error)
+        if isinstance(error, BaseExceptionGroup) and (wanted := _group_messages(example.want)):
+            example = doctest.Example(example.source, example.want, wanted)
+            message = _group_messages("".join(traceback.format_exception(error)))
         if _is_as_wanted(example, shown, message, flags):
             if example.want:
                 yield _check(line, example, "", passed=True)
@@ -120,17 +126,22 @@ def _last_lines(error: BaseException) -> str:
     return "".join(lines)
 
 
+def _group_messages(text: str) -> str:
+    """Return the messages in the traceback of an exception group, which doctest cannot read."""
+    is_group = text.lstrip().startswith("+ Exception Group Traceback")
+    return "".join(_MESSAGES.findall(text)) if is_group else ""
+
+
 def _is_as_wanted(example: doctest.Example, shown: str, message: str, flags: int) -> bool:
-    check = doctest.OutputChecker().check_output
     if message and example.exc_msg is None:
         return False
-    if not message:
-        return check(example.want, shown, flags)
-    wanted = str(example.exc_msg)
-    is_type_enough = flags & doctest.IGNORE_EXCEPTION_DETAIL
-    return check(wanted, message, flags) or bool(
-        is_type_enough and _type_of(wanted) == _type_of(message)
-    )
+    wanted, actual = (str(example.exc_msg), message) if message else (example.want, shown)
+    # Sphinx runs examples without a module, so that pages written for it lack the prefix.
+    check = functools.partial(doctest.OutputChecker().check_output, optionflags=flags)
+    if check(wanted, actual) or check(wanted, actual.replace("__main__.", "")):
+        return True
+    is_type_enough = bool(message and flags & doctest.IGNORE_EXCEPTION_DETAIL)
+    return is_type_enough and _type_of(wanted) == _type_of(message)
 
 
 def _type_of(message: str) -> str:

@@ -62,7 +62,7 @@ def _reason_of_part(part: ast.expr, is_negated: bool) -> str | None:  # noqa: FB
             kinds = _DIFFERENT if is_negated else _SAME
             pairs = zip(terms, ops, others, strict=False)
             is_itself = any(isinstance(op, kinds) and _is_same(a, b) for a, op, b in pairs)
-            if not is_itself and isinstance(ops[0], ast.IsNot) and _is_none(others[0]):
+            if not is_itself and isinstance(ops[0], ast.IsNot) and ast.unparse(others[0]) == "None":
                 is_question = isinstance(left, ast.Call) and _compares(last_name(left))
                 return "a truth value is never None" if is_question else None
         case ast.Call(func=function, args=args) if not is_negated and _compares(last_name(part)):
@@ -80,10 +80,6 @@ def _compares(name: str) -> bool:
     return plain in {"eq", "is", "is_", "assertis"} or plain.endswith(
         ("equal", "equals", "equiv", "close", "isclose", "approx")
     )
-
-
-def _is_none(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is None
 
 
 def _is_same(first: ast.expr, second: ast.expr) -> bool:

@@ -27,7 +27,10 @@ class Causes:
 
 def describe(error: object) -> str:
     """Return the line that Python prints last for `error`."""
-    message = _message(error)
+    try:
+        message = str(error).strip()
+    except Exception as another:  # noqa: BLE001 - whatever the page made of its exceptions
+        message = f"(its message raises {type(another).__name__})"
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
@@ -49,10 +52,3 @@ def line_on_page(path: str, filename: str, line: int | None) -> int | None:
     if filename == path or line is None:
         return line
     return int(rest.rstrip("]>")) + line - 1 if rest and not first else None
-
-
-def _message(error: object) -> str:
-    try:
-        return str(error).strip()
-    except Exception as another:  # noqa: BLE001 - whatever the page made of its exceptions
-        return f"(its message raises {type(another).__name__})"

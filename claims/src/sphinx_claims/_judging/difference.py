@@ -1,5 +1,7 @@
 """Expected and actual text, side by side: of long texts from the first difference on."""
 
+from collections.abc import Sequence
+
 _LINES = 8
 _WIDTH = 160
 _BEFORE = 40
@@ -9,16 +11,15 @@ _BEFORE = 40
 def difference(expected: str, actual: str) -> str:
     """Return lines that show `expected` and `actual`, and where long texts begin to differ."""
     texts = expected.rstrip().split("\n"), actual.rstrip().split("\n")
-    pairs = enumerate(zip(*texts, strict=False))
-    first = next((i for i, (a, b) in pairs if a != b), min(map(len, texts)))
+    first = _first_difference(*texts)
     skipped = first if max(map(len, texts)) > _LINES else 0
-    column = _first_column(*(text[first] if first < len(text) else "" for text in texts))
+    column = _first_difference(*(text[first] if first < len(text) else "" for text in texts))
     place = f" (from line {skipped + 1} on)" if skipped else ""
     shown = [_cut(text[skipped:], column) for text in texts]
     return f"    expected{place}:{shown[0]}\n    got{place}:{shown[1]}"
 
 
-def _first_column(first: str, second: str) -> int:
+def _first_difference(first: Sequence[str], second: Sequence[str]) -> int:
     pairs = enumerate(zip(first, second, strict=False))
     return next((i for i, (a, b) in pairs if a != b), min(len(first), len(second)))
 

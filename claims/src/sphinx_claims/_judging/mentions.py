@@ -8,11 +8,14 @@ above that make or use its objects:
 - `True`, `False` and `None` as what a check evaluates or compares with, not as an argument;
 - of any other code each name and number.
 
-A number in the text must occur as well; where the evidence has more digits, rounded. A number
-that follows a capitalised word, as in PyTorch 2.13 or Figure 2, names something.
+A number in the text must occur as well; where the evidence has more digits, rounded, and with a
+unit as the plain number too: 4 MB is 4e6. `ones` are 1 and `zeros` 0. A number that follows a
+capitalised word, as in PyTorch 2.13 or Figure 2, names something, and so does the year of a
+citation. Evidence for what happens without some code need not have that code.
 """
 
 import ast
+import itertools
 import keyword
 import re
 from collections.abc import Iterator, Sequence
@@ -26,8 +29,17 @@ from sphinx_claims._record import Ran, Record
 _TOKEN = re.compile(
     r"[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*|\d+(?:[,_]\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?|\S"
 )
-_NUMBER = re.compile(r"(?<![\w.])(\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?)(?:\s?(%)|(?![\w.]*\w))")
-_NAMED = re.compile(r"\s[A-Z]\w*\s$")
+_NUMBER = re.compile(
+    r"(?<![\w.])(\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?)"
+    r"(?:\s?(%|[kKMGT]i?B\b|[mµn]s\b)|(?![\w.]*\w))"
+)
+_UNITS = {"%": 1e-2, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9, "kB": 1e3, "kiB": 1024.0}
+for _power, _prefix in enumerate("KMGT", 1):
+    _UNITS |= {f"{_prefix}B": 1e3**_power, f"{_prefix}iB": 1024.0**_power}
+_FILLED = {"ones": 1.0, "ones_like": 1.0, "zeros": 0.0, "zeros_like": 0.0}
+_NAMED = re.compile(r"(?<![.!?:])\s[A-Z]\w*\s$|\bet al\.,?\s\(?$")
+_YEAR = re.compile(r"[(,]\s?(?:1[5-9]|20)\d\d(?=\))")
+_WITHOUT = re.compile(r"\b(?:without|instead of)\s$", re.IGNORECASE)
 _FLAG = re.compile(r"(\w+)\s*=\s*([\w.'\"]+)")
 _CONSTANTS = frozenset({"True", "False", "None"})
 _TEXTS = frozenset({"text/plain", "text/markdown", "text/latex", "text/html"})
@@ -42,9 +54,10 @@ def missing_mentions(claim: Claim, own: Sequence[Ran], ran: Sequence[Ran]) -> It
     for span in spans:
         if not evidence.has_code(span):
             yield f"`{span}`"
+    years = {year.end() for year in _YEAR.finditer(text)}
     for number in _NUMBER.finditer(text):
-        is_name = _NAMED.search(text, 0, number.start())  # as in Python 3.11 or Figure 2
-        if not is_name and not evidence.has_number(number[1], is_percent=number[2] is not None):
+        is_name = _NAMED.search(text, 0, number.start()) or number.end() in years
+        if not is_name and not evidence.has_number(number[1], _UNITS.get(number[2], 1.0)):
             yield number[0]
 
 
@@ -52,7 +65,11 @@ def _parts(sentence: str) -> tuple[list[str], str]:
     """Return the spans of code in a sentence, and its text without them."""
     (inline,) = parser().parseInline(sentence)
     children = inline.children or []
-    spans = [child.content for child in children if child.type == "code_inline"]
+    spans = [
+        child.content
+        for before, child in itertools.pairwise([inline, *children])
+        if child.type == "code_inline" and not _WITHOUT.search(before.content)
+    ]
     return spans, " ".join(child.content for child in children if child.type == "text")
 
 
@@ -69,6 +86,7 @@ class _Evidence:
         words = _split(self._text)
         self._words = {word for word in words if not word[0].isdigit()}
         self._numbers = {_value(word) for word in words if word[0].isdigit()}
+        self._numbers |= {number for name, number in _FILLED.items() if name in self._words}
         self._constants = {word for text in shown for word in _split(text)} | {
             constant for tree in trees for constant in _evaluated(tree)
         }
@@ -87,10 +105,11 @@ class _Evidence:
             if word[0].isalnum() and not keyword.iskeyword(word) and word not in _CONSTANTS
         )
 
-    def has_number(self, text: str, *, is_percent: bool = False) -> bool:
-        value, digits = _value(text), len(text.partition(".")[2])
-        wanted = {value, value / 100} if is_percent else {value}
-        return any(one in wanted or round(one, digits) == value for one in self._numbers)
+    def has_number(self, text: str, unit: float = 1.0) -> bool:
+        value, (mantissa, _, exponent) = _value(text), text.partition("e")
+        digits = len(mantissa.partition(".")[2]) - int(exponent or 0)
+        rounded = (round(one / scale, digits) for one in self._numbers for scale in (1.0, unit))
+        return value in self._numbers or value in rounded
 
 
 def _tokens(text: str) -> list[str]:

@@ -98,7 +98,8 @@ def prove_in(
     """Execute and judge `pages` and the docstrings of `config` in processes that `workers` fork."""
     release = find_release(workers, config)
     documented = (_docstrings(module, config, workers) for module in config.docstrings)
-    pages = [*pages, *(with_settings(page, config) for found in documented for page in found)]
+    docstrings = (with_settings(page, config) for found in documented for page in found)
+    pages = [*dict.fromkeys((*pages, *docstrings))]  # modules share what they import
     judged = functools.partial(judge_page, config=config, workers=workers, release=release)
     verdicts = []
     try:

@@ -71,10 +71,7 @@ def page_line(verdict: PageVerdict) -> str:
 def summary(site: SiteVerdict, seconds: float) -> str:
     """Return the last line: how much there was, and how much of it is not true."""
     checks = sum(len(page.checks) for page in site.pages)
-    pages, claims = (
-        count_of(len(site.pages), "page"),
-        count_of(len(site.claims), "claim"),
-    )
+    pages, claims = count_of(len(site.pages), "page"), count_of(len(site.claims), "claim")
     verdict = count_of(len(site.problems), "problem") if site.problems else "all true"
     return f"{pages}, {claims}, {count_of(checks, 'check')}: {verdict} ({seconds:.1f} s)"
 

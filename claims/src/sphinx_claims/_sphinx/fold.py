@@ -1,9 +1,13 @@
 """A part of a page that stays folded until a reader wants it: a proof, an answer, a hint."""
 
+from collections.abc import Callable
+
 from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.writers.html5 import HTML5Translator
+
+Visitor = Callable[[HTML5Translator, nodes.Element], None]
 
 
 class Fold(nodes.container):
@@ -33,22 +37,14 @@ class FoldDirective(SphinxDirective):
 
 def add_fold(app: Sphinx) -> None:
     """Add the directive, and how HTML folds."""
-    app.add_node(Fold, html=(_visit_fold, _depart_fold))
-    app.add_node(FoldTitle, html=(_visit_title, _depart_title))
+    app.add_node(Fold, html=_visitors("details", "\n"))
+    app.add_node(FoldTitle, html=_visitors("summary", ""))
     app.add_directive("fold", FoldDirective)
 
 
-def _visit_fold(self: HTML5Translator, node: Fold) -> None:
-    self.body.append(self.starttag(node, "details"))
-
-
-def _depart_fold(self: HTML5Translator, _node: Fold) -> None:
-    self.body.append("</details>\n")
-
-
-def _visit_title(self: HTML5Translator, node: FoldTitle) -> None:
-    self.body.append(self.starttag(node, "summary", ""))
-
-
-def _depart_title(self: HTML5Translator, _node: FoldTitle) -> None:
-    self.body.append("</summary>\n")
+def _visitors(tag: str, suffix: str) -> tuple[Visitor, Visitor]:
+    """Return what writes the two ends of an element of HTML."""
+    return (
+        lambda self, node: self.body.append(self.starttag(node, tag, suffix)),
+        lambda self, _: self.body.append(f"</{tag}>\n"),
+    )

@@ -26,13 +26,8 @@ def versions_table(ledger: Mapping[str, Any]) -> Iterator[nodes.table]:
     if runs:
         claims = Counter(claim["verdict"] for claim in ledger["claims"])
         problems = len(ledger["problems"]) + sum(len(c["problems"]) for c in ledger["claims"])
-        here = {
-            **ledger,
-            "date": say("this build"),
-            "tests": {},
-            "claims": claims,
-            "problems": problems,
-        }
+        here = {**ledger, "date": say("this build"), "tests": {}, "claims": claims}
+        here["problems"] = problems
         package = ledger["package"]
         rows = [
             (
@@ -64,13 +59,8 @@ def elsewhere(claim: Mapping[str, Any], package: str | None) -> Iterator[str]:
     for word in WORDS:
         versions = [version for version, found in claim["versions"].items() if found == word]
         if versions and word != claim["verdict"]:
-            found = say(_PHRASES.get(word, word))
-            yield say(
-                "{found} on {package} {versions}",
-                found=found,
-                package=package,
-                versions=", ".join(versions),
-            )
+            slots = {"found": say(_PHRASES.get(word, word)), "versions": ", ".join(versions)}
+            yield say("{found} on {package} {versions}", package=package, **slots)
 
 
 def _counts(numbers: Mapping[str, int]) -> str:

@@ -64,9 +64,7 @@ def read_reviews(file: Path) -> Reviews:
         return {}
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))
-        return {
-            page: {**{str(k): str(v) for k, v in of_page.items()}} for page, of_page in kept.items()
-        }
+        return {page: {str(k): str(v) for k, v in of.items()} for page, of in kept.items()}
     except (AttributeError, ValueError) as error:
         raise ValueError(f"{file} must hold digests of sentences, page by page: {error}") from None
 

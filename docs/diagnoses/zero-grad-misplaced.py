@@ -1,0 +1,11 @@
+import torch
+from torch import nn
+
+model = nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+for batch in torch.rand(2, 5, 3):
+    loss = model(batch).square().mean()
+    loss.backward()
+    optimizer.zero_grad()
+    optimizer.step()

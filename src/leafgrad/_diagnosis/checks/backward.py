@@ -1,1 +1,0 @@
-"""What makes  fail or compute wrong gradients."""

@@ -1,0 +1,136 @@
+"""Edits that turn a write in place into a new tensor, or move it behind the backward pass."""
+
+import ast
+import linecache
+
+import torch
+
+from leafgrad._diagnosis.diagnosis import Edit
+from leafgrad._diagnosis.edits import (
+    delete,
+    insert,
+    parse,
+    replace,
+    statement_at,
+)
+from leafgrad._graph.nodes import Source
+
+
+def changed_name(source: Source | None) -> str | None:
+    """Return the variable that a statement changes in place, None if it is no simple name."""
+    target = _target(statement_at(source))
+    return None if target is None else ast.unparse(_WithoutData().visit(target))
+
+
+def _target(statement: ast.stmt | None) -> ast.expr | None:
+    """Return what a statement writes to: in ``h[0] = 1`` and ``h.mul_(2)`` that is ``h``."""
+    found: ast.expr | None = None
+    if isinstance(statement, ast.AugAssign):
+        found = statement.target
+    elif isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Subscript):
+        found = statement.targets[0]
+    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        found = _receiver(statement.value)
+    while isinstance(found, ast.Subscript):
+        found = found.value
+    return found if isinstance(found, ast.Name | ast.Attribute) else None
+
+
+def _receiver(call: ast.Call) -> ast.expr | None:
+    """Return what a chain of methods starts from, or the first argument of ``F.relu_(h)``."""
+    found: ast.expr = call
+    while isinstance(found, ast.Call) and isinstance(found.func, ast.Attribute):
+        is_library = isinstance(found.func.value, ast.Name) and found.func.value.id in _MODULES
+        if is_library:
+            return found.args[0] if found.args else None
+        found = found.func.value
+    return found
+
+
+_MODULES = {"F", "torch", "nn", "functional"}
+
+
+def do_out_of_place(source: Source | None, variant: str) -> tuple[Edit, ...]:
+    """Return the edit after which a line makes a new tensor; none if the line does not show how."""
+    if source is None or variant not in {"", "entry", "entries", "argument"}:
+        return ()
+    statement, name = statement_at(source), changed_name(source)
+    if variant in {"entry", "entries"} or isinstance(
+        getattr(statement, "target", 0), ast.Subscript
+    ):
+        return insert(source, [f"{name} = {name}.clone()"]) if name else ()
+    text = None if statement is None else _out_of_place(_WithoutData().visit(statement), name)
+    if statement is None or text is None:
+        return _module_out_of_place(source)
+    return replace(source, statement, text)
+
+
+def _out_of_place(statement: ast.stmt, name: str | None) -> str | None:
+    """Return a statement that assigns a new tensor; None if no call in it writes in place."""
+    if isinstance(statement, ast.AugAssign):
+        new = ast.BinOp(statement.target, statement.op, statement.value)
+        return f"{name} = {ast.unparse(new)}"
+    writing = [call for call in _calls(statement) if _is_in_place(call)]
+    for call in writing:
+        _make_out_of_place(call)
+    is_lost = isinstance(statement, ast.Expr)
+    text = f"{name} = {ast.unparse(statement)}" if is_lost else ast.unparse(statement)
+    return text if writing and (name or not is_lost) else None
+
+
+class _WithoutData(ast.NodeTransformer):
+    """Replaces ``x.data`` by ``x``."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        inner: ast.expr = self.visit(node.value)
+        return inner if node.attr == "data" else ast.Attribute(inner, node.attr, node.ctx)
+
+
+def _calls(statement: ast.stmt) -> list[ast.Call]:
+    """Return the calls in a statement."""
+    return [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+
+
+def _is_in_place(call: ast.Call) -> bool:
+    """Return whether a call writes in place and could make a new tensor instead."""
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
+    plain = name.removesuffix("_")
+    is_paired = hasattr(torch.Tensor, plain) or hasattr(torch.nn.functional, plain)
+    return (plain != name and is_paired and plain != "bernoulli") or bool(_inplace_of(call))
+
+
+def _inplace_of(call: ast.Call) -> list[ast.keyword]:
+    return [one for one in call.keywords if one.arg == "inplace"]
+
+
+def _make_out_of_place(call: ast.Call) -> None:
+    """Make ``h.mul(2)`` of ``h.mul_(2)``, and ``F.relu(h)`` of ``F.relu(h, inplace=True)``."""
+    if isinstance(call.func, ast.Attribute):
+        call.func.attr = call.func.attr.removesuffix("_")
+    call.keywords = [one for one in call.keywords if one.arg != "inplace"]
+
+
+def _module_out_of_place(source: Source) -> tuple[Edit, ...]:
+    """Edit the one line of the file that makes a module with ``inplace=True``."""
+    calls = [node for node in ast.walk(parse(source.file)) if isinstance(node, ast.Call)]
+    found = [one for call in calls for one in _inplace_of(call)]
+    return replace(source, found[0], "inplace=False") if len(found) == 1 else ()
+
+
+def step_after_backward(source: Source | None) -> tuple[Edit, ...]:
+    """Move ``optimizer.step()`` below the next ``backward()``, if no other one comes before it."""
+    step = statement_at(source)
+    if source is None or step is None:
+        return ()
+    backwards = [
+        node.lineno
+        for node in ast.walk(parse(source.file))
+        if isinstance(node, ast.Expr) and node.col_offset == step.col_offset
+        if ast.unparse(node).endswith(".backward()")
+    ]
+    later = [line for line in backwards if line > step.lineno]
+    if not later or any(line < step.lineno for line in backwards):
+        return ()
+    below = Source(file=source.file, line=later[0], function=source.function)
+    text = linecache.getline(source.file, step.lineno).strip()
+    return (*delete(source), *insert(below, [text], below=True))

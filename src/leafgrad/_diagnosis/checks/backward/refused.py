@@ -1,0 +1,163 @@
+"""What `backward()` refuses to compute."""
+
+import ast
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor
+from torch.autograd.graph import Node
+
+from leafgrad import _autograd
+from leafgrad._diagnosis.build import diagnosis
+from leafgrad._diagnosis.checks.backward.nodes import number_of, source_of
+from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
+from leafgrad._diagnosis.edits import append, delete, marked, node_at, parse, replace, text_of
+from leafgrad._diagnosis.registry import check
+from leafgrad._diagnosis.situation import Situation
+from leafgrad._display.units import shape_text
+from leafgrad._explain.custom_backward import parse_backward
+from leafgrad._graph.nodes import Source
+from leafgrad._messages import message
+
+
+@check("once-differentiable", "no-formula")
+def find_refusals(situation: Situation) -> Iterator[Diagnosis]:
+    """Find operations whose derivative does not exist or was never written."""
+    with _autograd.unobserved():
+        refusing = [node for node in situation.live if _autograd.refuses(node)]
+        alike = {(source_of(situation, node), _variant(node)): node for node in reversed(refusing)}
+        situation.failing.update(map(number_of, refusing))
+        for (own, variant), node in reversed(alike.items()):
+            at = own or _line_of_derivative(situation)
+            is_second = variant in {"marked", "compiled"} or at is not own
+            yield diagnosis(
+                "once-differentiable" if is_second else "no-formula",
+                Severity.ERROR,
+                at=at,
+                variant=variant,
+                notes=[] if at else [message("no-formula.unrecorded")],
+                edits=_without_mark(at) if variant == "marked" else _straight_through(at),
+                operation=_autograd.node_name(node),
+            )
+
+
+def _variant(node: Node) -> str:
+    name = _autograd.node_name(node)
+    if name.startswith("GeneratedBackwardFor_"):
+        return "operator"
+    if name.startswith("CompiledFunction"):
+        return "compiled"
+    if _autograd.is_refusal(node):
+        return "marked"
+    return "function" if _autograd.forward_class(node) is not None else ""
+
+
+def _line_of_derivative(situation: Situation) -> Source | None:
+    """Return the line of the last backward pass that recorded a graph of its own."""
+    passes = [one for one in situation.log.backwards.values() if not one.frees]
+    is_recorded = bool(situation.log.passes.spans and passes)
+    return situation.log.source_at(passes[-1].place) if is_recorded else None
+
+
+def _without_mark(at: Source | None) -> tuple[Edit, ...]:
+    """Delete the one ``@once_differentiable`` of a file."""
+    tree = None if at is None else parse(at.file)
+    marks = [
+        one
+        for node in ([] if tree is None else ast.walk(tree))
+        if isinstance(node, ast.FunctionDef)
+        for one in node.decorator_list
+        if ast.unparse(one).endswith("once_differentiable")
+    ]
+    if at is None or len(marks) != 1:
+        return ()
+    return delete(Source(file=at.file, line=marks[0].lineno, function=at.function))
+
+
+def _straight_through(at: Source | None) -> tuple[Edit, ...]:
+    """Replace ``x // y`` by the same numbers with the gradient of ``x / y``."""
+    found = node_at(at, ast.BinOp)
+    if at is None or found is None or not isinstance(found.op, ast.FloorDiv):
+        return ()
+    left, right = text_of(at, found.left), text_of(at, found.right)
+    quotient, floor = f"{left} / {right}", f"{left} // {right}"
+    return replace(at, found, f"({quotient} + ({floor} - {quotient}).detach())")
+
+
+@check("custom-backward-count")
+def find_miscounted(situation: Situation) -> Iterator[Diagnosis]:
+    """Find custom functions whose `backward` returns too few gradients."""
+    with _autograd.unobserved():
+        functions = {_autograd.forward_class(node): node for node in situation.live}
+        for function, node in functions.items():
+            if function is None or _autograd.is_compiled(node) or _autograd.refuses(node):
+                continue
+            wanted = len(_ctx_of(node).needs_input_grad)
+            counted = parse_backward(function).counted
+            if counted is not None and counted < wanted:
+                situation.failing.add(number_of(node))
+                at, edits, variant = _line_of_backward(function, wanted - counted)
+                yield diagnosis(
+                    "custom-backward-count",
+                    Severity.ERROR,
+                    at=at,
+                    variant=variant,
+                    edits=edits,
+                    function=getattr(function, "__name__", ""),
+                    returned=counted,
+                    wanted=wanted,
+                )
+
+
+def _ctx_of(node: Node) -> Any:
+    """Return a custom function's node, which is also the ``ctx`` of its methods."""
+    return node
+
+
+def _line_of_backward(function: Any, missing: int) -> tuple[Source | None, tuple[Edit, ...], str]:
+    """Return what a backward returns, the edit that adds a None for each missing, and a variant.
+
+    Without a `return` it is the first line of the method.
+    """
+    code = getattr(inspect.unwrap(function.backward), "__code__", None)
+    if code is None:
+        return None, (), ""
+    lines = range(code.co_firstlineno, max(n or 0 for _, _, n in code.co_lines()) + 1)
+    values = [
+        node.value
+        for node in ast.walk(parse(code.co_filename))
+        if isinstance(node, ast.Return) and node.lineno in lines and node.value is not None
+    ]
+    source = Source(file=code.co_filename, line=lines[0], function=code.co_qualname)
+    if len(values) != 1:
+        return source, (), "" if values else "nothing"
+    at = marked(source, values[0])
+    text = text_of(at, values[0]) + ", None" * missing
+    return at, () if isinstance(values[0], ast.Tuple) else replace(at, values[0], text), ""
+
+
+@check("not-scalar")
+def find_outputs_of_several_numbers(situation: Situation) -> Iterator[Diagnosis]:
+    """Find a loss, or a term of one, that `backward()` cannot start from without a gradient."""
+    if len(situation.outputs) > 1 and not situation.terms:
+        return
+    with _autograd.unobserved():
+        for end in situation.outputs:
+            if not isinstance(end, Tensor) or not _autograd.plain(end, "requires_grad"):
+                continue
+            sizes, dtype = _autograd.shape(end), _autograd.plain(end, "dtype")
+            is_one = sizes is not None and all(size == 1 for size in sizes)
+            if is_one and not dtype.is_complex:
+                continue
+            node = _autograd.gradient_edge(end)
+            at = None if node is None else source_of(situation, node[0])
+            variant = "complex" if is_one else ""
+            yield diagnosis(
+                "not-scalar",
+                Severity.WARNING if situation.terms else Severity.ERROR,
+                at=at,
+                variant=variant,
+                edits=append(at, ".abs()" if is_one else ".mean()"),
+                shape=shape_text(sizes),
+            )

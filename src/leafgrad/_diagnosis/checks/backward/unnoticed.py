@@ -1,0 +1,133 @@
+"""Changes that autograd does not notice: `backward()` runs, and computes wrong gradients."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from torch import Tensor
+from torch.autograd.graph import Node
+
+from leafgrad import _autograd
+from leafgrad._diagnosis.build import diagnosis
+from leafgrad._diagnosis.checks.backward.nodes import (
+    grouped,
+    names_of_memory,
+    number_of,
+    source_of,
+    spans,
+)
+from leafgrad._diagnosis.checks.backward.out_of_place import changed_name, do_out_of_place
+from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
+from leafgrad._diagnosis.registry import check
+from leafgrad._diagnosis.situation import Situation
+from leafgrad._graph.nodes import Source
+from leafgrad._messages import message
+
+
+class Change(NamedTuple):
+    """A change of a tensor since a node used it.
+
+    Attributes:
+        storage: The identity of the tensor's storage.
+        at: The line that changed it.
+        node: A node that used it.
+    """
+
+    storage: int
+    at: Source | None
+    node: Node
+
+
+@check("silent-write")
+def find_silent_writes(situation: Situation) -> Iterator[Diagnosis]:
+    """Find writes to saved tensors that autograd does not count."""
+    with _autograd.unobserved():
+        changes = [*_writes_through_data(situation), *_replaced_data(situation)]
+        for group in grouped((one.at, one) for one in changes):
+            yield _finding(situation, "silent-write", group)
+
+
+def _writes_through_data(situation: Situation) -> Iterator[Change]:
+    hidden = situation.log.hidden_writes
+    for row in _autograd.read_saved(situation.live, ()) if hidden else ():
+        node, storage = situation.live[row.node], row.written or 0
+        number, write = hidden.get(storage, (0, None))
+        if write is not None and number > number_of(node):
+            yield Change(storage, write.source, node)
+
+
+def _replaced_data(situation: Situation) -> Iterator[Change]:
+    """Yield the leaves whose ``.data`` was replaced since a node saved them."""
+    replaced = {id(leaf): number for leaf, number in situation.log.replaced_leaves()}
+    for node in situation.live if replaced else ():
+        for slot in _autograd.saved_slots(node):
+            if slot.tensor is not None and replaced.get(id(slot.tensor), 0) > number_of(node):
+                yield Change(_autograd.storage_identity(slot.tensor) or 0, None, node)
+
+
+@check("recomputed-differently")
+def find_different_recomputations(situation: Situation) -> Iterator[Diagnosis]:
+    """Find checkpointed blocks that compute something else when they run again."""
+    with _autograd.unobserved():
+        blocks = _autograd.checkpointed_blocks(situation.live)
+        changes = [one for block in blocks for one in _writes_since(situation, block)]
+        for group in grouped((one.at, one) for one in changes):
+            yield _finding(situation, "recomputed-differently", group, variant="write")
+        late = {use.number for use in situation.log.uses.of_late_leaves()}
+        doubts = [(_doubt(block, late), block.nodes[0]) for block in blocks]
+        for variant, node in {doubt: node for doubt, node in doubts if doubt}.items():
+            at = source_of(situation, node)
+            yield diagnosis("recomputed-differently", Severity.WARNING, at=at, variant=variant)
+
+
+def _writes_since(situation: Situation, block: _autograd.Block) -> Iterator[Change]:
+    """Yield the writes to leaves of a block since it ran."""
+    newest = max(block.nodes, key=number_of)
+    storages = map(_autograd.storage_identity, _leaves_of(block))
+    for storage in dict.fromkeys(one or 0 for one in storages):
+        number, write = situation.log.last_writes.get(storage, (0, None))
+        if write is not None and number > number_of(newest):
+            yield Change(storage, write.source, newest)
+
+
+def _doubt(block: _autograd.Block, late: set[int | None]) -> str:
+    """Return what may differ when a block runs again."""
+    is_frozen = any(not _autograd.plain(one, "requires_grad") for one in _leaves_of(block))
+    if is_frozen or not late.isdisjoint(map(_autograd.sequence_nr, block.nodes)):
+        return "requires-grad"
+    return "" if block.restores_random_state else "random"
+
+
+def _leaves_of(block: _autograd.Block) -> Iterator[Tensor]:
+    """Yield the leaves that the nodes of a block lead to, directly or by ``t()``."""
+    for node in block.nodes:
+        for after, _ in _autograd.next_functions(node):
+            behind = () if after is None else _autograd.next_functions(after)
+            ahead = [after, *(one for one, _ in behind if len(behind) == 1)]
+            found = (_autograd.leaf_variable(one) for one in ahead if one is not None)
+            yield from (leaf for leaf in found if leaf is not None)
+
+
+def _finding(
+    situation: Situation,
+    code: str,
+    group: list[Change],
+    *,
+    variant: str = "",
+) -> Diagnosis:
+    """Return a finding about all that one line changed."""
+    at, known = group[0].at, names_of_memory(situation).first
+    names = list(dict.fromkeys(known[one.storage] for one in group if one.storage in known))
+    changed = changed_name(at)
+    subject = names or ([changed] if changed else [])
+    unnamed = {} if subject else {"names": message("in-place.tensor")}
+    return diagnosis(
+        code,
+        Severity.ERROR,
+        subject=subject,
+        at=at,
+        variant=variant,
+        secondary=spans(f"{code}.used", source_of(situation, group[-1].node), but=at),
+        notes=[] if at else [message("in-place.unrecorded")],
+        edits=() if names else do_out_of_place(at, ""),
+        **unnamed,
+    )

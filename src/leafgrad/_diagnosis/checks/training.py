@@ -1,1 +1,0 @@
-"""What is wrong around the backward pass: optimizers, loss terms, targets."""

@@ -1,0 +1,118 @@
+"""Optimizers that do not fit the model."""
+
+import ast
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor
+from torch.optim import Optimizer
+
+from leafgrad import _autograd
+from leafgrad._diagnosis.build import diagnosis
+from leafgrad._diagnosis.checks.training.moves import move_above_forward
+from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
+from leafgrad._diagnosis.edits import marked, parse
+from leafgrad._diagnosis.registry import check
+from leafgrad._diagnosis.situation import Situation
+from leafgrad._graph.nodes import Source
+from leafgrad._messages import message
+
+
+@check("not-in-optimizer", "idle-in-optimizer")
+def find_parameters_of_another_model(situation: Situation) -> Iterator[Diagnosis]:
+    """Find parameters that no optimizer holds, and tensors that only an optimizer holds."""
+    held = dict.fromkeys(id(one) for opt in situation.optimizers for one in _parameters(opt))
+    if not held:
+        return
+    with _autograd.unobserved():
+        named = {id(one): name for name, one in situation.parameters.items()}
+        reached = {id(leaf) for leaf in map(_autograd.leaf_variable, situation.live)}
+        missing = [name for one, name in named.items() if one in reached and one not in held]
+        foreign = [one for one in held if one not in named and one not in reached]
+        at = _line_that_makes(situation)
+        if missing:
+            yield diagnosis(
+                "not-in-optimizer",
+                _severity(missing, [named[one] for one in held if one in named], foreign),
+                subject=missing,
+                at=at,
+                notes=[message("not-in-optimizer.foreign", count=len(foreign))] if foreign else [],
+                edits=move_above_forward(situation, at),
+            )
+        elif foreign and any(_is_held_by_optimizer_only(situation, one) for one in foreign):
+            yield diagnosis(
+                "idle-in-optimizer",
+                Severity.WARNING,
+                at=at,
+                count=len(foreign),
+                edits=move_above_forward(situation, at),
+            )
+
+
+def _parameters(optimizer: Optimizer) -> Iterator[Tensor]:
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def _severity(missing: list[str], held: list[str], foreign: list[int]) -> Severity:
+    """Return an error if the optimizer holds other tensors instead.
+
+    An optimizer that was not passed may hold what a whole module has, such as the discriminator.
+    """
+    if foreign:
+        return Severity.ERROR
+    modules = {name.rpartition(".")[0] for name in missing}
+    inside = (one for one in modules for name in held if name.startswith(f"{one}." if one else ""))
+    return Severity.NOTE if next(inside, None) is None else Severity.WARNING
+
+
+def _is_held_by_optimizer_only(situation: Situation, identity: int) -> bool:
+    """Return whether nothing but an optimizer refers to a tensor, by the count of references."""
+    for optimizer in situation.optimizers:
+        for params in (group["params"] for group in optimizer.param_groups):
+            for place in range(len(params)):
+                if id(params[place]) == identity:
+                    expected = _LIST_AND_ARGUMENT + (params[place] in optimizer.state)
+                    return sys.getrefcount(params[place]) <= expected
+    return False
+
+
+_LIST_AND_ARGUMENT = 2
+"""What `sys.getrefcount` returns for an object that one list refers to."""
+
+
+def _line_that_makes(situation: Situation) -> Source | None:
+    """Return the call that makes the optimizer, if one line of the recorded files does."""
+    kinds = {type(one).__name__ for one in situation.optimizers}
+    calls = [
+        marked(Source(file=source.file, line=0, function=source.function), node)
+        for source in {one.file: one for one in situation.log.sources()}.values()
+        for node in ast.walk(parse(source.file))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in kinds
+    ]
+    return calls[0] if len(calls) == 1 else None
+
+
+@check("zero-learning-rate")
+def find_zero_learning_rates(situation: Situation) -> Iterator[Diagnosis]:
+    """Find parameter groups that no step changes, unless a scheduler has set them to zero."""
+    for optimizer in situation.optimizers:
+        idle = [group for group in optimizer.param_groups if _is_without_rate(group)]
+        if idle:
+            with _autograd.unobserved():
+                names = {id(one): name for name, one in situation.named.items()}
+                held = [id(one) for group in idle for one in group["params"]]
+            is_all = len(idle) == len(optimizer.param_groups)
+            yield diagnosis(
+                "zero-learning-rate",
+                Severity.WARNING if is_all else Severity.NOTE,
+                subject=[names[one] for one in held if one in names],
+                at=_line_that_makes(situation),
+            )
+
+
+def _is_without_rate(group: dict[str, Any]) -> bool:
+    is_trained = any(_autograd.plain(one, "requires_grad") for one in group["params"])
+    rate, initial = group.get("lr"), group.get("initial_lr")
+    return is_trained and rate is not None and float(rate) == 0.0 and not initial

@@ -1,0 +1,77 @@
+"""Steps of the training loop in the wrong order."""
+
+import ast
+from collections.abc import Iterator
+
+from leafgrad._diagnosis.build import diagnosis
+from leafgrad._diagnosis.checks.backward.nodes import spans
+from leafgrad._diagnosis.checks.training.moves import move
+from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
+from leafgrad._diagnosis.edits import call_at, insert
+from leafgrad._diagnosis.registry import check
+from leafgrad._diagnosis.situation import Situation
+from leafgrad._graph.nodes import Source
+
+
+@check("zero-grad-misplaced", "missing-zero-grad")
+def find_gradients_of_other_steps(situation: Situation) -> Iterator[Diagnosis]:
+    """Find steps without gradients, and steps with gradients that took part in an earlier one."""
+    log, events = situation.log, situation.log.training
+    if events.emptied is not None:
+        step, zero = map(log.source_at, events.emptied)
+        yield diagnosis(
+            "zero-grad-misplaced",
+            Severity.ERROR,
+            at=zero,
+            secondary=spans("zero-grad-misplaced.step", step),
+            edits=move(zero, step, below=True),
+        )
+    if events.accumulated is not None:
+        step, backward = map(log.source_at, events.accumulated)
+        yield diagnosis(
+            "missing-zero-grad",
+            Severity.WARNING,
+            at=backward,
+            secondary=spans("missing-zero-grad.step", step),
+            edits=_zero_grad_below(step),
+        )
+
+
+def _zero_grad_below(step: Source | None) -> tuple[Edit, ...]:
+    """Insert ``optimizer.zero_grad()`` below ``optimizer.step()``."""
+    optimizer = _optimizer_in(step)
+    if step is None or optimizer is None:
+        return ()
+    return insert(step, [f"{optimizer}.zero_grad()"], below=True)
+
+
+def _optimizer_in(step: Source | None) -> str | None:
+    """Return the optimizer in ``optimizer.step()`` or ``scaler.step(optimizer)``."""
+    call = call_at(step)
+    if call is None or not isinstance(call.func, ast.Attribute) or call.func.attr != "step":
+        return None
+    return ast.unparse(call.args[0] if call.args else call.func.value)
+
+
+@check("clip-before-unscale")
+def find_clipping_of_scaled_gradients(situation: Situation) -> Iterator[Diagnosis]:
+    """Find gradients that were clipped before a `GradScaler` divided them by its scale."""
+    place, clip = situation.log.training.unscaled or (None, None)
+    call, unscale = call_at(clip), situation.log.source_at(place)
+    if clip is None or call is None or "clip_grad" not in ast.unparse(call.func):
+        return
+    yield diagnosis(
+        "clip-before-unscale",
+        Severity.WARNING,
+        at=clip,
+        secondary=spans("clip-before-unscale.unscale", unscale),
+        edits=_unscale_above(clip, unscale),
+    )
+
+
+def _unscale_above(clip: Source, step: Source | None) -> tuple[Edit, ...]:
+    call = call_at(step)
+    if call is None or not isinstance(call.func, ast.Attribute) or not call.args:
+        return ()
+    scaler, optimizer = ast.unparse(call.func.value), ast.unparse(call.args[0])
+    return insert(clip, [f"{scaler}.unscale_({optimizer})"])

@@ -1,0 +1,102 @@
+"""Steps of optimizers, and gradients that were set to zero, as far as their order is wrong."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+from weakref import ref
+
+from torch import Tensor
+from torch.optim import Optimizer
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+from leafgrad import _autograd
+from leafgrad._graph.nodes import Source
+from leafgrad._record.place import Place
+
+MOST_GRADIENTS = 20
+"""How many gradients of an optimizer are compared from step to step."""
+
+
+class Mistake(NamedTuple):
+    """Two places in the wrong order.
+
+    Attributes:
+        step: Where the optimizer stepped.
+        other: Where gradients were set to zero before that, or where a backward added to them.
+    """
+
+    step: Place | None
+    other: Place | None
+
+
+class TrainingEvents:
+    """What happened to gradients between one step of an optimizer and the next.
+
+    Attributes:
+        accumulated: A step with gradients that already took part in the step before.
+        emptied: A step without gradients, which were removed between backward and step.
+        unscaled: Where a `GradScaler` divided gradients, and the line that wrote last before that.
+    """
+
+    def __init__(self) -> None:
+        """Start before the first step."""
+        self.accumulated: Mistake | None = None
+        self.emptied: Mistake | None = None
+        self.unscaled: tuple[Place | None, Source | None] | None = None
+        self._backward: Place | None = None
+        self._zero: Place | None = None
+        self._seen: dict[int, list[tuple[Callable[[], Tensor | None], int | None]]] = {}
+        self._zeroed: set[int] = set()
+
+    def note_backward(self, place: Place | None) -> None:
+        """Note a backward that added to gradients."""
+        self._backward, self._zero = place, None
+
+    def note_zero(self, find_place: Callable[[], Place | None]) -> None:
+        """Note that gradients were removed or filled with zeros."""
+        self._zeroed.update(self._seen)
+        if self._zero is None and self._backward is not None:
+            self._zero = find_place()
+
+    def note_unscale(self, place: Place | None, last_write: Source | None) -> None:
+        """Note the first time that gradients are divided by the scale of a loss."""
+        self.unscaled = self.unscaled or (place, last_write)
+
+    def note_step(self, optimizer: Optimizer, place: Place | None) -> None:
+        """Note that an optimizer is about to step."""
+        held = [one.grad for group in optimizer.param_groups for one in group["params"]]
+        gradients = [one for one in held if one is not None][:MOST_GRADIENTS]
+        if not gradients and self._zero is not None:
+            self.emptied = Mistake(place, self._zero)
+        before = self._seen.get(id(optimizer), [])
+        living = [(reference(), version) for reference, version in before]
+        known = {id(one): version or 0 for one, version in living if one is not None}
+        is_added = any(
+            (_autograd.version(one) or 0) > known.get(id(one), _NEVER) for one in gradients
+        )
+        if is_added and id(optimizer) not in self._zeroed and self._backward is not None:
+            self.accumulated = Mistake(place, self._backward)
+        self._seen[id(optimizer)] = [(ref(one), _autograd.version(one)) for one in gradients]
+        self._zeroed.discard(id(optimizer))
+        self._backward = self._zero = None
+
+
+_NEVER = 2**63
+
+
+@contextmanager
+def watch_steps(events: TrainingEvents, find_place: Callable[[], Place | None]) -> Iterator[None]:
+    """Note each step that an optimizer makes in this thread."""
+    thread = threading.get_ident()
+
+    def note(optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
+        if threading.get_ident() == thread:
+            with _autograd.unobserved():
+                events.note_step(optimizer, find_place())
+
+    handle = register_optimizer_step_pre_hook(note)
+    try:
+        yield
+    finally:
+        handle.remove()

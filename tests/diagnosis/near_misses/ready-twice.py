@@ -1,0 +1,24 @@
+"""Each layer is in one checkpoint."""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 3)
+
+    def forward(self, x):
+        x = checkpoint(self.first, x, use_reentrant=True)
+        return checkpoint(self.second, x, use_reentrant=True)
+
+
+dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+model = nn.parallel.DistributedDataParallel(Two())
+dist.destroy_process_group()
+
+gradients = False
+loss = model(torch.ones(2, 3, requires_grad=True)).mean()

@@ -1,0 +1,131 @@
+"""Pieces of text and markup: widths, tables, units, escaping."""
+
+import os
+import sys
+from io import StringIO
+from struct import pack
+
+import pytest
+import torch
+
+from leafgrad import trace_graph
+from leafgrad._display.markup import element, path, text
+from leafgrad._display.table import table
+from leafgrad._display.text_width import cells, elide, shorten, width
+from leafgrad._display.units import count, size
+
+X = torch.ones(2, requires_grad=True)
+WIDE = trace_graph(X.sin(), names={"a_name_that_is_longer_than_a_terminal_is_wide_" * 4: X})
+
+
+@pytest.mark.parametrize(("columns", "expected"), [(120, 120), (60, 60), (40, 60), (0, 80)])
+def test_text_is_as_wide_as_terminal_but_never_below_60(
+    columns: int, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pty, fcntl, termios = map(pytest.importorskip, ("pty", "fcntl", "termios"))
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, pack("HHHH", 24, columns, 0, 0))
+    with os.fdopen(ours, "rb"), os.fdopen(theirs, "w") as output, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", output)
+        shown = WIDE.to_text()
+    assert shown == WIDE.to_text(width=expected)
+
+
+def closed() -> StringIO:
+    output = StringIO()
+    output.close()
+    return output
+
+
+@pytest.mark.parametrize("output", [StringIO(), closed(), None], ids=["text", "closed", "none"])
+def test_text_has_80_columns_without_terminal(
+    output: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", output)
+    assert WIDE.to_text() == WIDE.to_text(width=80) == str(WIDE)
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "pixels"),
+    [
+        ("abc", 3, 18.9),
+        ("", 0, 0),
+        ("\u5f20\u91cf", 4, 25),
+        ("e\u0301", 1, 6.3),
+        ("×12 …", 5, 31.5),
+    ],
+)
+def test_width_of_letters(content: str, columns: int, pixels: float) -> None:
+    assert cells(content) == columns
+    assert width(content, 10) == pytest.approx(pixels, abs=6)
+    assert width("ש", 10) > width("s", 10)
+
+
+@pytest.mark.parametrize(
+    ("content", "elided", "shortened"),
+    [
+        ("abcdefghij", "abcdefghij", "abcdefghij"),
+        ("abcdefghijk", "ab...ghijk", "abcd…ghijk"),
+        ("\u5f20" * 10, "\u5f20...\u5f20\u5f20", "\u5f20\u5f20…\u5f20\u5f20"),
+        ("a" * 10**6 + "z", "aa...aaaaz", "aaaa…aaaaz"),
+    ],
+)
+def test_long_text_loses_its_middle(content: str, elided: str, shortened: str) -> None:
+    assert (elide(content, 10), shorten(content, 10)) == (elided, shortened)
+
+
+ROWS = [("name", "number", "other"), ("n" * 40, "1" * 20, "o" * 30), ("m", "2", "p")]
+
+
+@pytest.mark.parametrize(
+    ("options", "widths"),
+    [
+        ({"width": 80}, [32, 20, 24]),
+        ({"width": 70}, [24, 20, 22]),
+        ({"width": 70, "whole": (2,)}, [16, 20, 30]),
+        ({"width": 60, "least": 24}, [24, 20, 24]),
+    ],
+)
+def test_last_column_of_table_is_narrowed_first_and_numbers_never(
+    options: dict[str, int], widths: list[int]
+) -> None:
+    lines = table(ROWS, right=(1,), **options)  # type: ignore[arg-type]
+    assert [*map(len, lines[1].split())] == widths
+
+
+@pytest.mark.parametrize(
+    ("nbytes", "expected"),
+    [
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (-1536, "-1.5 KiB"),
+        (16 * 1024**2, "16.0 MiB"),
+        (5000 * 1024**4, "5000.0 TiB"),
+    ],
+)
+def test_bytes_have_the_unit_that_fits(nbytes: int, expected: str) -> None:
+    assert size(nbytes) == expected
+
+
+def test_nouns_have_plurals() -> None:
+    assert [count(number, "node") for number in range(3)] == ["0 nodes", "1 node", "2 nodes"]
+
+
+@pytest.mark.parametrize(
+    ("content", "markup"),
+    [
+        ("a < b & 'c' > \"d\"", "a &lt; b &amp; &#x27;c&#x27; &gt; &quot;d&quot;"),
+        (7, "7"),
+        ("\x00\x1f\x7f\n\u202e\u200f\u2066\ud800\ufffe\ue000", "\ufffd" * 10),
+        ("α × 重 ש é 🔥", "α × 重 ש é 🔥"),
+    ],
+)
+def test_text_in_markup_is_escaped_and_visible(content: object, markup: str) -> None:
+    assert text(content) == markup
+
+
+def test_elements_and_paths_as_markup() -> None:
+    assert element("g", element("b"), text("<")) == "<g><b/>&lt;</g>"
+    written = '<a class="x y" aria-label="&quot;" x="1.2" y="2" z="3"/>'
+    assert element("a", class_="x y", aria_label='"', x=1.25, y=2.0, z=3) == written
+    assert path((1.0, 2.26), "h3", "v4") == "M1 2.3h3v4"
