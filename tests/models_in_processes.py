@@ -31,7 +31,8 @@ from torch.distributed.tensor.parallel import (
 from torch.multiprocessing.spawn import start_processes
 from torch.nn.parallel import DistributedDataParallel
 
-from leafgrad import describe_tensor, diagnose, explain_grad, preflight, record, trace_graph
+from leafgrad import describe_tensor, diagnose, preflight, record, trace_graph
+from leafgrad._diagnosis.checks.gradient import CODES
 
 COUNT = 2
 
@@ -76,26 +77,21 @@ def told_of(make: Callable[[], Case]) -> dict[str, Any]:
             grad_outputs=torch.ones_like(loss),
         )
         found = preflight(loss, names=model, recording=recording)
-        explained = {
-            name: explain_grad(tensor, loss, recording=recording) for name, tensor in known.items()
-        }
+        report = diagnose(loss, model, recording=recording)
         nan = diagnose(loss, model, recording=recording, gradients=True)
         said = [str(one.message) for one in warned]
         loss.backward()
     filled = {name for name, one in model.named_parameters() if one.grad is not None}
     first = {name: here(one.grad) for name, one in model.named_parameters()}
     model.zero_grad()
-    expected = {name: one.will_be_filled for name, one in explained.items()}
+    codes = {name: one.code for one in report if one.code in CODES for name in one.subject}
     return {
         "leaves": sorted(", ".join(leaf.tensor_names) for leaf in trace.leaves),
         "modules": sorted({node.module for node in trace.nodes if node.module}),
         "classes": sorted({str(facts.subclass) for facts in described.values()}),
         "parts": {name: facts.local_shape for name, facts in described.items()},
-        "causes": {name: str(one.cause) for name, one in explained.items()},
-        "without": sorted(str(one.name) for one in found.without_gradient),
-        "unseen": sorted(str(one.name) for one in found.unseen),
-        "unregistered": len(found.unregistered),
-        "false": sorted(n for n, is_filled in expected.items() if is_filled is (n not in filled)),
+        "codes": codes,
+        "false": sorted(filled & codes.keys()),
         "may fail": found.may_fail or bool(found.running),
         "nan": [one.code for one in nan if one.code.startswith("nan")],
         "bytes": trace.memory.total.storage_bytes,

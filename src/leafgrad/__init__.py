@@ -11,12 +11,9 @@ from leafgrad._derivative.laplacian import laplacian
 from leafgrad._derivative.taylor import Jet, Series, taylor_rule
 from leafgrad._diagnosis.diagnose import diagnose
 from leafgrad._diagnosis.report import Report
-from leafgrad._explain.explain_grad import explain_grad
-from leafgrad._explain.grad_explanation import GradCause
 from leafgrad._explain.preflight import preflight
 from leafgrad._explain.preflight_report import Preflight
 from leafgrad._messages import set_language
-from leafgrad._record.cut import CutKind
 from leafgrad._record.record import Recording, record
 from leafgrad._tensor.describe_tensor import describe_tensor
 from leafgrad._tensor.description import TensorDescription
@@ -24,8 +21,6 @@ from leafgrad._trace.graph_trace import GraphTrace
 from leafgrad._trace.trace_graph import trace_graph
 
 __all__ = [
-    "CutKind",
-    "GradCause",
     "GraphTrace",
     "Jet",
     "Preflight",
@@ -37,7 +32,6 @@ __all__ = [
     "describe_tensor",
     "diagnose",
     "explain_derivative",
-    "explain_grad",
     "hessian",
     "higher_order_grad",
     "jacobian",

@@ -2,8 +2,7 @@
 
 from leafgrad._derivative.derivative_explanation import DerivativeExplanation
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Help, Severity, Span
-from leafgrad._explain.findings import InPlaceConflict, Miscounted, OnceDifferentiable, Unregistered
-from leafgrad._explain.grad_explanation import GradExplanation
+from leafgrad._explain.findings import InPlaceConflict, Miscounted, OnceDifferentiable
 from leafgrad._graph.diff import GraphDiff, KindChange
 from leafgrad._graph.gradient_norms import GradientNorms, ModuleGradient
 from leafgrad._graph.memory import GraphMemory, MemoryShare
@@ -20,7 +19,6 @@ from leafgrad._graph.nodes import (
     Write,
 )
 from leafgrad._graph.summary import TensorSummary
-from leafgrad._record.cut import Cut
 from leafgrad._steps.step import Step
 from leafgrad._steps.steps import BackwardSteps
 from leafgrad._tensor.description import TensorRole
@@ -28,12 +26,10 @@ from leafgrad._tensor.description import TensorRole
 __all__ = [
     "BackwardSteps",
     "CustomFunction",
-    "Cut",
     "DerivativeExplanation",
     "Diagnosis",
     "Edit",
     "ForwardFailure",
-    "GradExplanation",
     "GradientNorms",
     "GraphDiff",
     "GraphMemory",
@@ -56,6 +52,5 @@ __all__ = [
     "TracedInput",
     "TracedModule",
     "TracedNode",
-    "Unregistered",
     "Write",
 ]

@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from leafgrad import Report, diagnose, record
+from leafgrad import Recording, Report, diagnose, record
+from leafgrad._diagnosis.checks.gradient import CODES
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "docs" / "diagnoses"
@@ -55,3 +56,9 @@ def apply_printed_edits(report: str, code: str) -> str:
             changed[number].append(text)
     parts = [changed.get(number, [line]) for number, line in enumerate(lines, start=1)]
     return "\n".join(line for part in parts for line in part) + "\n"
+
+
+def code_of(tensor: Any, loss: Any, recording: Recording | None = None) -> str | None:
+    """Return the code of what is wrong with the gradient of one tensor, None if it arrives."""
+    found = diagnose(loss, {"x": tensor}, recording=recording)
+    return next((code for code in found.codes if code in CODES), None)

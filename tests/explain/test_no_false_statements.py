@@ -7,12 +7,11 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import CheckpointError, checkpoint
 
-from leafgrad import Report, diagnose, explain_grad, preflight, record
+from leafgrad import Report, diagnose, preflight, record
 
 X = torch.linspace(-1.0, 2.0, 12).reshape(4, 3)
 
@@ -46,152 +45,12 @@ def test_it_says_what_is_true(case: Program) -> None:
     assert not re.search(case.never, text), text
 
 
-# --- Parameters that the outputs do not use
-
-
-class Spare(nn.Module):
-    """A model with a layer that its outputs do not use."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.a, self.unused = nn.Linear(3, 1), nn.Linear(3, 1)
-
-    def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = self.a(x).square().mean()
-        return result
-
-
-def log_norm(model: Spare) -> None:
-    sum(parameter.norm().item() for parameter in model.parameters())
-
-
-def initialise(model: Spare) -> None:
-    nn.init.orthogonal_(model.unused.weight)
-
-
-def load_copy(model: Spare) -> None:
-    model.load_state_dict({name: one.clone() for name, one in model.state_dict().items()})
-
-
-def average(model: Spare) -> None:
-    other = [torch.zeros_like(one) for one in model.parameters()]
-    with torch.no_grad():
-        torch._foreach_lerp_(other, [*model.parameters()], 0.1)
-
-
-def step_with(kind: Any, **arguments: Any) -> Callable[[Spare], None]:
-    def step(model: Spare) -> None:
-        optimizer = kind(model.parameters(), **arguments)
-
-        def closure() -> Tensor:
-            optimizer.zero_grad()
-            loss: Tensor = model(X)
-            loss.backward()
-            return loss
-
-        optimizer.step(closure)
-
-    return step
-
-
-OTHER_USES = {
-    "logged norm": log_norm,
-    "initialisation": initialise,
-    "loaded copy": load_copy,
-    "moving average": average,
-    "L-BFGS": step_with(torch.optim.LBFGS),
-    "AdamW": step_with(torch.optim.AdamW, foreach=True, weight_decay=0.1),
-}
-
-
-@pytest.mark.parametrize("use", OTHER_USES.values(), ids=OTHER_USES)
-def test_an_unused_parameter_is_unused_whatever_else_was_done(
-    use: Callable[[Spare], None],
-) -> None:
-    model = Spare()
-    with record() as recording:
-        earlier = model(X)
-        use(model)
-        later = model(X)
-    for loss in (earlier, later):
-        explanation = explain_grad(model.unused.weight, loss, recording=recording)
-        assert (explanation.cause, explanation.cuts) == ("unused", ())
-
-
-@program(r"cut by a number.*__mul__|cut by a number.*item in", never="unused")
-def a_number_that_comes_back() -> object:
-    w = torch.full((2,), 1.7, requires_grad=True)
-    with record() as recording:
-        scale = w.exp().sum().item()
-        loss = (torch.ones(2, requires_grad=True) * scale).sum()
-    return explain_grad(w, loss, recording=recording)
-
-
-# --- Derivatives
-
-
-class Square(torch.autograd.Function):
-    """Keeps an intermediate result without a graph."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        doubled = x * 2
-        ctx.save_for_backward(doubled)
-        return doubled**2
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        return 4 * ctx.saved_tensors[0] * gradients[0]
-
-
-@program("SquareBackward.*keeps a tensor without a graph", never="Its gradient is zero")
-def a_second_derivative_of_a_function_that_keeps_too_little() -> object:
-    x = torch.tensor([1.5], requires_grad=True)
-    with record() as recording:
-        y: Any = Square.apply(x)  # type: ignore[no-untyped-call]
-        (slope,) = torch.autograd.grad(y.sum(), x, create_graph=True)
-        loss = (slope * torch.ones(1, requires_grad=True)).sum()
-    return explain_grad(x, loss, recording=recording)
-
-
 @program("torch.compile made it", never="Return one for each|reentrant")
 def a_second_derivative_of_compiled_code() -> object:
     x = torch.rand(5, 1, requires_grad=True)
     network = torch.compile(nn.Sequential(nn.Linear(1, 4), nn.Tanh()), backend="aot_eager")
     (slope,) = torch.autograd.grad(network(x).sum(), x, create_graph=True)
     return preflight(slope.sum(), names={"x": x})
-
-
-# --- Several processes
-
-
-@pytest.mark.parametrize("name", ["all_gather", "gather", "all_to_all_single"])
-def test_a_collective_is_named_with_a_cure_that_keeps_the_gradient(name: str) -> None:
-    encoder, head = nn.Linear(3, 3), nn.Linear(3, 1)
-    dist.init_process_group(
-        "gloo", store=torch._C._distributed_c10d.HashStore(), rank=0, world_size=1
-    )
-    try:
-        with record() as recording:
-            features = encoder(X)
-            parts = [torch.zeros_like(features)]
-            calls: dict[str, tuple[Any, ...]] = {
-                "all_gather": (parts, features),
-                "gather": (features, parts),
-                "all_to_all_single": (parts[0], features),
-            }
-            getattr(dist, name)(*calls[name])
-            loss = head(torch.cat(parts)).sum()
-            parts[0] = features  # the cure
-            cured = head(torch.cat(parts)).sum()
-    finally:
-        dist.destroy_process_group()
-    told = explain_grad(encoder.weight, loss, recording=recording)
-    assert told.cause == "cut by a collective operation"
-    assert told.cuts[0].operation == f"torch.distributed.{name}"
-    assert "find_unused_parameters" not in told.cure
-    cured.backward()
-    assert encoder.weight.grad is not None
 
 
 # --- What a backward will fail at, or compute wrongly
@@ -278,78 +137,6 @@ def test_a_flag_that_was_switched_behind_a_checkpoint_is_told(*, is_on: bool) ->
     with suppress(CheckpointError) if is_on else nullcontext():
         loss.backward()
         assert not is_on
-
-
-@program("cannot be seen.*HalfBackward", never="reentrant")
-def a_backward_that_returns_none_at_times() -> object:
-    class Half(torch.autograd.Function):
-        @staticmethod
-        def forward(_: Any, a: Tensor, b: Tensor) -> Tensor:
-            return a * b
-
-        @staticmethod
-        def backward(_: Any, *gradients: Any) -> Any:
-            return (None if gradients else 0), gradients[0]
-
-    w, v = (torch.tensor(2.0, requires_grad=True) for _ in range(2))
-    y: Any = Half.apply(w, v)  # type: ignore[no-untyped-call]
-    return preflight(y.exp(), names={"w": w, "v": v})
-
-
-@program(
-    "cleared.*backward.. in tests/explain/test_no_false_statements", never="no backward has|waiting"
-)
-def a_gradient_that_was_cleared() -> object:
-    w = torch.ones(3, requires_grad=True)
-    with record() as recording:
-        loss = w.exp().sum()
-        loss.backward(retain_graph=True)
-        w.grad = None
-    return explain_grad(w, loss, recording=recording)
-
-
-# --- Cures
-
-
-@program("keep it, and train q by a term of its own")
-def a_straight_through_estimator() -> object:
-    encoder, code = nn.Linear(3, 2), nn.Embedding(5, 2)
-    with record() as recording:
-        z = encoder(X)
-        q = code(torch.cdist(z, code.weight).argmin(1))
-        loss = (z + (q - z).detach()).square().sum()
-    return explain_grad(code.weight, loss, recording=recording)
-
-
-@program(r"softmin\(\) for argmin\(\)", never=r"softmax\(\) for argmin")
-def the_nearest_entry() -> object:
-    encoder, code = nn.Linear(3, 2), nn.Embedding(5, 2)
-    with record() as recording:
-        loss = code(torch.cdist(encoder(X), code.weight).argmin(1)).sum()
-    return explain_grad(encoder.weight, loss, recording=recording)
-
-
-@program(r"state_dict\(\) returns copies", never=r"Leave detach\(\) out")
-def weights_of_another_model() -> object:
-    a, b = nn.Linear(3, 1), nn.Linear(3, 1)
-    with record() as recording:
-        b.load_state_dict(a.state_dict())
-        loss = b(X).sum()
-    return explain_grad(a.weight, loss, recording=recording)
-
-
-@program(r"requires_grad_\(False\)")
-def a_teacher() -> object:
-    student, teacher = nn.Linear(3, 1), nn.Linear(3, 1)
-    return preflight(functional.mse_loss(student(X), teacher(X)), names=student)
-
-
-@program("ForeachNormBackward0.*for an output that is not used", never="waiting|custom function")
-def an_entry_of_a_foreach_function_that_is_not_used() -> object:
-    a, b = (torch.full((2,), 2.0, requires_grad=True) for _ in range(2))
-    with record() as recording:
-        loss = torch._foreach_norm([a, b])[0]
-    return explain_grad(b, loss, recording=recording)
 
 
 # --- Numbers that are not finite
@@ -504,21 +291,9 @@ def a_function_without_a_backward() -> object:
     return preflight(run(Lacking, model(X)).mean(), names=model)
 
 
-@program("cannot be seen without running backward", "passes on none")
-def a_function_whose_backward_raises() -> object:
-    model = nn.Linear(3, 1)
-    return preflight(run(Raising, model(X)).mean(), names=model)
-
-
 @program("only zeros leave.*`backward", "slope")
 def a_function_whose_backward_returns_zeros() -> object:
     return norms(nn.Linear(3, 1), lambda model: run(Zeros, model(X)).mean())
-
-
-@program(r"requires_grad_\(False\)", r"no_grad\(\)")
-def a_generator_step_through_a_discriminator() -> object:
-    generator, critic = nn.Linear(3, 3), nn.Linear(3, 1)
-    return preflight(critic(generator(X)).mean(), names=generator)
 
 
 @program("every margin is kept", "negative")

@@ -1,6 +1,5 @@
 """What is said of many tensors, of writes and of graphs that were used up."""
 
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -8,8 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from leafgrad import GradCause, explain_grad, preflight, record
-from leafgrad._explain.grad_explainer import GradExplainer
+from leafgrad import preflight, record
 from leafgrad._explain.groups import names_in_words
 
 
@@ -53,16 +51,6 @@ def test_names_are_listed_as_long_as_they_are_few(names: list[str], words: str) 
     assert names_in_words(names) == words
 
 
-def test_different_places_of_use_are_told_by_the_first() -> None:
-    model = nn.ModuleDict({"a": nn.Linear(2, 2), "b": nn.Linear(2, 2)})
-    with record() as recording:
-        model["a"](torch.ones(2))
-        model["b"](torch.ones(2))
-        loss = leaf(2).sum()
-    text = told(preflight(loss, names=model, recording=recording))
-    assert "- 4 parameters of the modules a (2), b (2), the first of them: No path" in text
-
-
 class Block(nn.Module):
     """A block with a head that nobody asks, as distributed models come to stop at."""
 
@@ -78,21 +66,6 @@ class Block(nn.Module):
 
 def sentences(value: object) -> list[str]:
     return told(value).split(" - ")[1:]
-
-
-def test_what_twelve_blocks_leave_unused_is_one_sentence() -> None:
-    model = nn.Sequential(*[Block() for _ in range(12)])
-    wrapped = {"module": model}
-    with record() as recording:
-        loss = model(torch.rand(3, 4)).mean()
-    for known in (None, recording):
-        found = preflight(loss, names=wrapped, recording=known)
-        (sentence,) = sentences(found)
-        assert len(found.without_gradient) == 48
-        assert sentence.startswith(
-            "48 parameters of module.*.idle.* (module.0.idle.0.weight, ..., "
-            "module.11.idle.1.bias), each: No path of the graph leads from the outputs to it"
-        )
 
 
 def test_what_a_step_wrote_into_twelve_blocks_is_one_sentence_with_or_without_its_line() -> None:
@@ -337,113 +310,3 @@ def test_two_backwards_in_a_row_are_both_noted() -> None:
         with pytest.raises(RuntimeError, match="second time"):
             second.backward()
     assert told(preflight(second, recording=recording)).count("test_words.py:") == 2
-
-
-def test_a_long_chain_of_views_is_followed_for_a_while() -> None:
-    x = leaf(2)
-    near, far = x, x
-    for _ in range(5):
-        near = near.view(2)
-    for _ in range(50):
-        far = far.view(2)
-    assert "before view()" in explain_grad(near, near.sum()).cure
-    assert "before view()" not in explain_grad(far, far.sum()).cure
-    assert explain_grad(far, x.sum()).cause is GradCause.NOT_REACHED
-
-
-# --- Switches
-
-
-def test_what_was_switched_off_before_the_recording_is_told_so() -> None:
-    x = leaf(2)
-    with torch.no_grad(), record() as recording:
-        loss = x.sum()
-    explanation = explain_grad(x, loss, recording=recording)
-    assert "That was inside no_grad() or set_grad_enabled(False)." in explanation.because
-
-
-def test_a_block_that_switches_on_gives_back_what_was_around_it() -> None:
-    x = leaf(2)
-    with record() as recording, torch.no_grad():
-        with torch.enable_grad():
-            x.exp()
-        loss = x.sum()
-    (cut,) = explain_grad(x, loss, recording=recording).cuts
-    assert cut.switch == "no_grad()"
-    assert cut.switch_source is not None
-    assert cut.source is not None
-    assert cut.switch_source.line == cut.source.line - 3
-
-
-def test_a_no_grad_that_still_holds_is_to_be_left() -> None:
-    x = leaf(2)
-    with record() as recording, torch.no_grad():
-        loss = x.sum()
-        cure = explain_grad(x, loss, recording=recording).cure
-    assert "switched off at this very moment" in cure
-    assert "outside no_grad()" in explain_grad(x, loss, recording=recording).cure
-
-
-# --- Leaves that no module registers
-
-
-class Holding(nn.Module):
-    def __init__(self, **held: Any) -> None:
-        super().__init__()
-        for name, value in held.items():
-            setattr(self, name, value)
-
-
-def test_leaves_that_a_module_holds_unregistered_are_told_with_their_paths() -> None:
-    w = nn.Parameter(torch.ones(2))
-    scaled = nn.Parameter(torch.ones(2)) * 0.1
-    layer = nn.Linear(2, 2)
-    model = Holding(
-        inner=Holding(weights=(w, 3.0)), layers={"a": layer}, scaled=scaled, plain=leaf(2), data=7
-    )
-    plain: Any = model.plain
-    loss = layer(w * scaled * plain).sum()
-    found = preflight(loss, names={"net": model}).unregistered
-    assert {one.path for one in found} == {
-        "net.inner.weights[0]",
-        "net.layers['a'].weight",
-        "net.layers['a'].bias",
-        "net.scaled, which was made of it",
-        "net.plain",
-    }
-    assert len({one.cure for one in found}) == 3
-
-
-def test_parameters_that_nothing_holds_are_told_and_inputs_are_not() -> None:
-    model, other = nn.Linear(2, 2), nn.Linear(2, 1)
-    x = leaf(2)
-    found = preflight(other(model(x)).sum(), names=model)
-    assert [(one.path, one.node.shapes[0]) for one in found.unregistered] == [
-        (None, (1,)),
-        (None, (1, 2)),
-    ]
-    text = told(found)
-    assert "2 leaves that get a gradient are not in names: one of shape (1, 2), one of" in text
-    assert preflight(other(model(x)).sum(), names={"x": x}).unregistered == ()
-
-
-def test_many_leaves_are_counted() -> None:
-    layers = [nn.Linear(1, 1) for _ in range(4)]
-    model = Holding(layers=layers)
-    text = told(preflight(nn.Sequential(*layers)(torch.ones(1)).sum(), names=model))
-    assert "layers[0].weight, layers[0].bias, layers[1].weight" in text
-    assert "layers[2].weight and 3 more." in text
-
-
-# --- What is left behind
-
-
-def test_an_explainer_lets_go_of_the_graph_at_once() -> None:
-    with record() as recording:
-        loss = leaf(2).exp().sum()
-    loss.backward()
-    explainer = GradExplainer([loss], recording.log)
-    assert explainer.second is not None
-    reference = weakref.ref(explainer)
-    del explainer
-    assert reference() is None

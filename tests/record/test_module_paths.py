@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from leafgrad import GraphTrace, preflight, record, trace_graph
+from leafgrad import GraphTrace, diagnose, record, trace_graph
 
 
 def small(width: int) -> nn.Sequential:
@@ -185,9 +185,8 @@ def test_a_mapping_may_hold_tensors_beside_modules() -> None:
     }
     assert owners(trace) == {"model.0", "model.2", None}
     assert set(modules_of(trace)) == {None, "model", "model.0", "model.2"}
-    frozen = nn.Linear(2, 2)
-    found = preflight(model(x).sum(), names={**names, "frozen": frozen})
-    assert [one.name for one in found.without_gradient] == ["frozen.weight", "frozen.bias"]
+    (found,) = diagnose(model(x).sum(), {**names, "idle": nn.Linear(2, 2)})
+    assert found.subject == ("idle.weight", "idle.bias")
 
 
 # --- What is inferred

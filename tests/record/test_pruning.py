@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from leafgrad import GradCause, Recording, explain_grad, preflight, record, trace_graph
+from leafgrad import Recording, diagnose, preflight, record, trace_graph
 from tests.tensors import leaf
 from tests.turns import value_turns
 
@@ -81,7 +81,7 @@ class Recorded:
         warned = [preflight(end, recording=recording) for end in ends]
         tensors = [self.x, self.weight, self.y, self.detached, *self.model.parameters()]
         pairs = [(tensor, end) for tensor in tensors for end in ends]
-        why = [explain_grad(tensor, end, recording=recording) for tensor, end in pairs]
+        why = [diagnose(end, {"x": tensor}, recording=recording) for tensor, end in pairs]
         return [traces, warned, why, recording.sources, recording.modules]
 
 
@@ -94,8 +94,8 @@ def test_what_is_said_of_living_graphs_is_the_same_as_before() -> None:
         recording.log.prune()
         assert made.answers(recording) == before
     assert entries(recording) < size - 20 * 3
-    causes = {explanation.cause for explanation in before[2]}
-    assert causes >= {GradCause.DETACHED, GradCause.PYTHON, GradCause.NOT_RUN}
+    codes = {code for report in before[2] for code in report.codes or [""]}
+    assert codes >= {"detached", "converted", ""}
 
 
 def test_nothing_is_forgotten_while_a_backward_may_hold_what_python_does_not_see() -> None:
@@ -159,7 +159,7 @@ def test_leaves_that_are_gone_are_forgotten_and_others_are_not() -> None:
     assert len(uses.by_leaf) < 150
     assert len(uses.by_storage) < 150
     assert uses.of(weight) is not None
-    assert explain_grad(weight, leaf(1).sum(), recording=recording).cause is not GradCause.UNUSED
+    assert diagnose(leaf(1).sum(), {"x": weight}, recording=recording).codes == ("not-reached",)
     assert loss.requires_grad
 
 
@@ -172,5 +172,6 @@ def test_a_state_that_is_carried_over_is_cut_in_one_place_however_often() -> Non
         loss = h.sum()
     assert len({id(cut) for cut in recording.log.cuts.entries}) < 1_000
     assert len(recording.log.cuts.cuts_behind(h)) < 1_000
-    explanation = explain_grad(weight, loss, recording=recording)
-    assert {cut.source for cut in explanation.cuts} == {recording.sources[0]}
+    (found,) = diagnose(loss, {"weight": weight}, recording=recording)
+    assert found.primary is not None
+    assert found.primary.source == recording.sources[0]

@@ -26,7 +26,7 @@ FIRST = {
     "custom function": "tutorial/custom-functions",
     "trace_graph": "reference/trace_graph",
     "describe_tensor": "reference/describe_tensor",
-    "explain_grad": "reference/explain_grad",
+    "diagnose": "reference/diagnose",
     "preflight": "reference/preflight",
     "record": "reference/record",
     "higher_order_grad": "reference/higher_order_grad",

@@ -94,7 +94,7 @@ LAYOUTS = {
     "errors": "how-to/errors",
     "tables of contents": "how-to/index",
     "pictures": "reference/gallery",
-    "a function and its values": "reference/explain_grad",
+    "a function and its values": "reference/diagnose",
     "definitions": "glossary",
     "counts": "ledger",
     "claims": "ledger/first-gradients",

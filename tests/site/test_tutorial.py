@@ -61,7 +61,7 @@ SHOWN_IN = {
     r"describe_tensor\(": "../reference/describe_tensor",
     r"trace_graph\(": "../reference/trace_graph",
     r"\brecord\(": "../reference/record",
-    r"explain_grad\(": "../reference/explain_grad",
+    r"diagnose\(": "../reference/diagnose",
     r"preflight\(": "../reference/preflight",
     r"higher_order_grad\(": "../reference/higher_order_grad",
     r"laplacian\(": "../reference/laplacian",

@@ -98,12 +98,6 @@ def parameters_of_a_deep_copy() -> Diagnosed:
     return loss, {"x": model.weight}, recording
 
 
-@stories("", "other-tensor", help="named_parameters()")
-def a_tensor_of_the_state_dict() -> Diagnosed:
-    model = nn.Linear(2, 1)
-    return model(torch.ones(2)).sum(), {"x": model.state_dict()["weight"]}, None
-
-
 @stories("https://github.com/huggingface/peft/issues/282", "frozen", "model.lora_A.weight")
 def adapters_loaded_without_is_trainable() -> Diagnosed:
     model = nn.ModuleDict({"base": nn.Linear(3, 3), "lora_A": nn.Linear(3, 1)})

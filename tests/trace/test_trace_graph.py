@@ -4,7 +4,6 @@ import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +14,7 @@ from torch.autograd.graph import GradientEdge
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from leafgrad import GraphTrace, describe_tensor, explain_grad, preflight, trace_graph
+from leafgrad import GraphTrace, describe_tensor, diagnose, preflight, trace_graph
 from tests.tensors import leaf
 
 
@@ -157,7 +156,7 @@ def test_objects_beside_tensors_are_left_out_of_outputs(
     y = leaf(2).sin()
     assert trace_graph(around(y)) == trace_graph(y)
     assert preflight(around(y)) == preflight(y)
-    assert explain_grad(y, around(y)) == explain_grad(y, y)
+    assert diagnose(around(y), {"y": y}).about("y") == diagnose(y, {"y": y}).about("y")
 
 
 def holding_itself() -> object:
@@ -182,8 +181,8 @@ def doubled(times: int) -> object:
 )
 @pytest.mark.parametrize(
     "ask",
-    [trace_graph, preflight, partial(explain_grad, leaf(2))],
-    ids=["trace", "preflight", "why"],
+    [trace_graph, preflight, diagnose],
+    ids=["trace", "preflight", "diagnose"],
 )
 def test_endless_nest_is_refused(
     ask: Callable[[object], object], outputs: object, place: str

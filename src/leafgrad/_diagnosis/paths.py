@@ -35,7 +35,7 @@ class Paths:
         """Return where the paths from a tensor to the outputs stop being differentiable."""
         tracker = self.log.cuts
         behind = tracker.structure.depend_on(tensor)
-        is_lost = all(map(_autograd.leaf_variable, self.graph))
+        is_lost = all(_autograd.leaf_variable(node) is not None for node in self.graph)
         candidates = self._behind_outputs or (tracker.left if is_lost else ())
         found = [one for one in candidates if not behind.isdisjoint(tracker.entries[one][1])]
         return tracker.nearest(found, behind) if found else ()

@@ -1,1 +1,1 @@
-"""`explain_grad` and `preflight`: why there is no gradient, and what will fail."""
+"""`preflight`: what a backward pass will fail at."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from leafgrad._graph.nodes import SavedTensor, Source, TracedNode
+from leafgrad._graph.nodes import SavedTensor, TracedNode
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,23 +55,6 @@ class Miscounted:
 
     node: TracedNode
     told: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Unregistered:
-    """A leaf that gets a gradient although it is not in the names, so no optimizer may know it.
-
-    Attributes:
-        node: Its node.
-        path: Where a module holds it without registering it, as in ``"layers[0].weight"``.
-        source: The line that used it first, where it is known.
-        cure: What to do.
-    """
-
-    node: TracedNode
-    path: str | None
-    source: Source | None
-    cure: str
 
 
 def place_of_node(node: TracedNode) -> str:

@@ -1,6 +1,6 @@
 """What a backward will fail at, found before it is run."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,23 +9,21 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._arguments.names import Names, buffers_in, named_modules, named_tensors, read_names
-from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functorch
+from leafgrad._arguments.outputs import gradient_edges, iter_outputs, root_nodes, unwrap_functorch
 from leafgrad._arguments.signature import public_function
+from leafgrad._display.units import count
 from leafgrad._explain.findings import (
     InPlaceConflict,
     Miscounted,
     OnceDifferentiable,
-    Unregistered,
 )
-from leafgrad._explain.grad_explainer import GradExplainer
-from leafgrad._explain.grad_explanation import GradCause
+from leafgrad._explain.gradient_flow import GradientFlow
 from leafgrad._explain.preflight_report import Preflight
+from leafgrad._explain.second_backward import SecondBackward
 from leafgrad._explain.unnoticed import doubts_about_blocks, silent_errors
-from leafgrad._explain.unregistered import unregistered
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.order import in_backward_order
 from leafgrad._record.log import Log
-from leafgrad._record.module_paths import join
 from leafgrad._record.place import source_at
 from leafgrad._record.record import Recording, log_of
 from leafgrad._trace.trace_graph import trace_graph
@@ -84,10 +82,10 @@ def preflight(
     log, names = log_of(recording), read_names(names)
     with _autograd.unobserved():
         ends = [unwrap_functorch(end) for end in iter_outputs(outputs)]
-        explainer = GradExplainer(ends, log, named_modules(names))
-        named = [*_named(names)]
-    explained = [explainer.explain(tensor, name, is_ahead=True) for name, tensor in named]
-    lacks_graph = bool(ends) and not explainer.reached
+        edges = gradient_edges(ends)
+        graph = _autograd.walk([node for node, _ in edges])
+        flow = GradientFlow(edges, graph)
+    lacks_graph = bool(ends) and not edges
     trace = None if lacks_graph else trace_graph(outputs, names=names, recording=recording)
     nodes = () if trace is None else tuple(in_backward_order(trace))
 
@@ -98,19 +96,19 @@ def preflight(
         live = [] if lacks_graph else [*_autograd.walk(root_nodes(ends))]
         detached, moved = those(_autograd.keeps_detached), those(_autograd.is_leaf_with_history)
         refusing = tuple(_with_line(node, live, log) for node in those(_autograd.refuses))
-        running = those(explainer.flow.unseen.__contains__)
+        running = those(flow.unseen.__contains__)
         compiled = {node.index for node in those(_autograd.is_compiled)}
         miscounted = tuple(
-            Miscounted(node=node, told=explainer.miscounted_in_words(live[node.index]))
-            for node in those(explainer.flow.miscounted.__contains__)
+            Miscounted(node=node, told=_miscounted(flow, live[node.index]))
+            for node in those(flow.miscounted.__contains__)
         )
         shapes = tuple(_autograd.shape(end) or () for end in ends if _needs_gradient(end))
         once = tuple(_once_differentiable(nodes, live))
         conflicts = tuple(_with_names(_conflicts(nodes), live, names))
-        hidden_leaves = tuple(_unregistered(nodes, live, names, log))
         silent = tuple(silent_errors(nodes, live, log, _storage_names(names)))
         blocks = tuple(doubts_about_blocks(nodes, live, log))
-        second = None if explainer.second is None else explainer.second.told()
+        is_freed = any(node.is_freed for node in nodes)
+        second = SecondBackward(graph, log, named_modules(names)).told() if is_freed else None
     freed = tuple(node for node in nodes if node.is_freed)
     # a custom function may not look at what it saved; compiled code always does
     surely_freed = (one for one in freed if one.custom_function is None or one.index in compiled)
@@ -123,9 +121,6 @@ def preflight(
         detached=detached,
         moved=moved,
         refusing=refusing,
-        without_gradient=tuple(e for e in explained if e.will_be_filled is False),
-        unseen=tuple(e for e in explained if e.will_be_filled is None),
-        all_zero=tuple(e for e in explained if e.cause is GradCause.ALL_ZERO),
         miscounted=miscounted,
         once_differentiable=once,
         hidden=tuple(node for node in nodes if node.hides_saved),
@@ -133,12 +128,10 @@ def preflight(
         failures=tuple(node for node in nodes if node.index in failing),
         silent=silent,
         checkpointed=blocks,
-        unregistered=hidden_leaves,
         shapes=shapes,
         second_backward=second,
         is_switched_off=not torch.is_grad_enabled(),
         lacks_graph=lacks_graph,
-        cuts=explainer.cuts_of_outputs() if lacks_graph else (),
     )
 
 
@@ -198,29 +191,11 @@ def _storage_names(names: Names) -> dict[int, str]:
     return known
 
 
-def _unregistered(
-    nodes: Sequence[TracedNode], live: Sequence[Node], names: Names, log: Log
-) -> Iterator[Unregistered]:
-    """Yield the leaves that are not in the names, as far as they are to be trained."""
-    leaves = [(node, _autograd.leaf_variable(live[node.index])) for node in nodes if node.is_leaf]
-    named = [(node, leaf) for node, leaf in leaves if leaf is not None and not node.tensor_names]
-    found = unregistered([leaf for _, leaf in named], named_modules(names))
-    for place, (path, cure) in found.items():
-        node, leaf = named[place]
-        use = log.uses.of(leaf)
-        source = None if use is None else source_at(use.place)
-        yield Unregistered(node=node, path=path, source=source, cure=cure)
-
-
-def _named(names: Names) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the parameters of modules, and what else a mapping names."""
-    modules = named_modules(names)
-    for name, module in modules.items():
-        yield from ((join(name, path), one) for path, one in module.named_parameters())
-    if isinstance(names, Mapping):
-        names = {name: one for name, one in names.items() if name not in modules}
-    if not isinstance(names, torch.nn.Module):
-        yield from named_tensors(names)
+def _miscounted(flow: GradientFlow, node: Node) -> str:
+    """Return how many gradients a custom function returns, for how many inputs."""
+    code, wanted = flow.backwards[node], flow.miscounted[node]
+    name = f"{_autograd.node_name(node)}{code.place}"
+    return f"{name} returns {code.told} for {count(wanted, 'input')}"
 
 
 def _once_differentiable(

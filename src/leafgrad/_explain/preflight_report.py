@@ -12,20 +12,9 @@ from leafgrad._explain.findings import (
     InPlaceConflict,
     Miscounted,
     OnceDifferentiable,
-    Unregistered,
     place_of_node,
 )
-from leafgrad._explain.grad_explanation import CAUSE_OF_CUT, GradCause, GradExplanation
-from leafgrad._explain.groups import grouped, names_in_words
-from leafgrad._explain.sentences import (
-    AGAIN_IN_BACKWARD,
-    SWITCH_ON,
-    cure,
-    place_of_cuts,
-    switched_off,
-)
 from leafgrad._graph.nodes import Shape, TracedNode
-from leafgrad._record.cut import Cut
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -40,10 +29,6 @@ class Preflight(ShownAsCard):
         detached: The nodes that saved a tensor which ``detach_()`` has cut from its graph since.
         moved: The leaves that have become results of operations since, by a write in place.
         refusing: The nodes that stand for a derivative that does not exist.
-        without_gradient: An explanation for each named tensor that will get no gradient; one that
-            was given several names may have several.
-        unseen: The same for those of which it cannot be seen whether they will get one.
-        all_zero: The same for those whose gradient will be zero everywhere, as the graph shows.
         miscounted: The custom functions whose backward returns another number of gradients than
             there are inputs.
         once_differentiable: The nodes that stand in the way of a second derivative, which a plain
@@ -57,8 +42,6 @@ class Preflight(ShownAsCard):
         checkpointed: A node of each checkpointed block that backward runs again, and what is known
             against that.
         failures: The nodes at which backward fails for sure.
-        unregistered: The parameters, and other leaves that a named module holds, that are not in
-            the names although backward fills them; none where no module is named.
         shapes: The shapes of the outputs that are more than one number, or complex, for which
             backward has to be given a gradient.
         second_backward: Where the nodes were freed and how the outputs come to them, with what to
@@ -66,7 +49,6 @@ class Preflight(ShownAsCard):
         is_switched_off: Whether gradients are switched off where `preflight` is called.
         lacks_graph: Whether no output requires grad, so that backward fails before it comes to any
             node.
-        cuts: Where the outputs lost their graph in that case, as far as a recording tells.
     """
 
     conflicts: tuple[InPlaceConflict, ...]
@@ -74,9 +56,6 @@ class Preflight(ShownAsCard):
     detached: tuple[TracedNode, ...]
     moved: tuple[TracedNode, ...]
     refusing: tuple[TracedNode, ...]
-    without_gradient: tuple[GradExplanation, ...]
-    unseen: tuple[GradExplanation, ...]
-    all_zero: tuple[GradExplanation, ...]
     miscounted: tuple[Miscounted, ...]
     once_differentiable: tuple[OnceDifferentiable, ...]
     hidden: tuple[TracedNode, ...]
@@ -84,12 +63,10 @@ class Preflight(ShownAsCard):
     silent: tuple[str, ...]
     checkpointed: tuple[tuple[TracedNode, str], ...]
     failures: tuple[TracedNode, ...]
-    unregistered: tuple[Unregistered, ...]
     shapes: tuple[Shape, ...]
     second_backward: str | None
     is_switched_off: bool
     lacks_graph: bool
-    cuts: tuple[Cut, ...]
 
     @property
     def will_fail(self) -> bool:
@@ -104,21 +81,10 @@ class Preflight(ShownAsCard):
         """
         return self.will_fail or bool(self.conflicts or self.freed)
 
-    @property
-    def ok(self) -> bool:
-        """Whether nothing was found that keeps backward from filling what is to be trained.
-
-        Nothing may fail, each named tensor that requires grad gets a gradient that the graph does
-        not make zero, and no leaf is missing from the names. What cannot be seen does not count:
-        see `unseen`, `hidden` and `running`.
-        """
-        is_without = any(one.requires_grad for one in self.without_gradient)
-        return not (self.may_fail or is_without or self.all_zero or self.unregistered)
-
     def __bool__(self) -> bool:
         raise TypeError(
             "a Preflight is neither true nor false, as it may mean a problem or none; ask for "
-            ".ok, .will_fail or .may_fail"
+            ".will_fail or .may_fail"
         )
 
     @property
@@ -132,15 +98,8 @@ class Preflight(ShownAsCard):
             ("in-place conflicts", len(self.conflicts)),
             ("freed nodes", len(self.freed)),
             ("refusing nodes", len(self.refusing)),
-            ("without gradient", len(self.without_gradient)),
             ("differentiable only once", len(self.once_differentiable)),
         ]
-        if self.unseen:
-            rows.append(("gradient cannot be seen", len(self.unseen)))
-        if self.all_zero:
-            rows.append(("gradient is zero everywhere", len(self.all_zero)))
-        if self.unregistered:
-            rows.append(("leaves not in names", len(self.unregistered)))
         return Card(
             title=f"preflight: {_verdict(self)}",
             rows=tuple((name, str(number)) for name, number in rows),
@@ -151,7 +110,7 @@ class Preflight(ShownAsCard):
         """Return every field under its name, as JSON types only.
 
         Returns:
-            The findings as dicts, and ``will_fail``, ``may_fail`` and ``ok``.
+            The findings as dicts, and ``will_fail`` and ``may_fail``.
 
         Example:
             >>> import torch
@@ -160,9 +119,17 @@ class Preflight(ShownAsCard):
             False
         """
         fields = fields_as_json(self)
-        return {**fields, "will_fail": self.will_fail, "may_fail": self.may_fail, "ok": self.ok}
+        return {**fields, "will_fail": self.will_fail, "may_fail": self.may_fail}
 
 
+AGAIN_IN_BACKWARD = (
+    "The checkpointed block of {node} runs again in backward(). What has changed since of what it "
+    "reads, such as weights and flags, is seen only as far as it was recorded."
+)
+SWITCH_ON = (
+    "Gradients are switched off at this very moment: leave the no_grad() around it, or call "
+    "torch.set_grad_enabled(True) before the outputs are computed."
+)
 MAX_SENTENCES = 5
 """How many findings of a kind get a sentence of their own."""
 
@@ -187,18 +154,6 @@ def _sentences(found: Preflight) -> Iterator[str]:
     yield from _first(found.silent, "silent error", "silent errors")
     yield from _on_failing_nodes(found)
     yield from _on_unseen_nodes(found)
-    for explanations, one, many in (
-        (found.without_gradient, "tensor without gradient", "tensors without gradient"),
-        (found.unseen, "tensor of which it cannot be seen", "tensors of which it cannot be seen"),
-        (found.all_zero, "tensor with zeros alone", "tensors with zeros alone"),
-    ):
-        groups = grouped(explanations, _key)
-        if found.cuts:
-            groups = [group for group in groups if group[0].cuts != found.cuts]
-            alike = [e for e in explanations if e.cuts == found.cuts]
-            yield from [f"{_names(alike)}: no gradient comes, for that reason."] if alike else []
-        yield from _first_groups(groups, one, many)
-    yield from map(_unregistered, grouped(found.unregistered, lambda one: one.cure))
     once = [
         f"{place_of_node(one.node)} stands in the way of a second derivative: {one.reason}."
         for one in found.once_differentiable
@@ -217,16 +172,6 @@ def _first(sentences: Sequence[str], one: str, many: str) -> Iterator[str]:
     yield from sentences[:MAX_SENTENCES]
     left = len(sentences) - MAX_SENTENCES
     if left > 0:
-        yield f"And {left} other {one if left == 1 else many}."
-
-
-def _first_groups(
-    groups: Sequence[Sequence[GradExplanation]], one: str, many: str
-) -> Iterator[str]:
-    """Yield a sentence for each of the first few groups, and how many tensors there are besides."""
-    yield from map(_explained, groups[:MAX_SENTENCES])
-    left = sum(map(len, groups[MAX_SENTENCES:]))
-    if left:
         yield f"And {left} other {one if left == 1 else many}."
 
 
@@ -298,60 +243,17 @@ def _on_unseen_nodes(found: Preflight) -> Iterator[str]:
         yield (doubt or AGAIN_IN_BACKWARD).format(node=place_of_node(node))
 
 
-def _explained(group: Sequence[GradExplanation]) -> str:
-    """Return why tensors get no gradient that do so for the same reason, and the cure, once."""
-    first = group[0]
-    alike = {e.because for e in group} == {first.because}
-    each = "" if len(group) == 1 else ", each" if alike else ", the first of them"
-    return f"{_names(group)}{each}: {first.because} {first.cure}"
-
-
-def _names(group: Sequence[GradExplanation]) -> str:
-    names = [str(e.name) for e in group]
-    is_module = "." in names[0] or group[0].cause is GradCause.FROZEN
-    return names_in_words(names, "parameters" if is_module else "tensors")
-
-
-def _key(explanation: GradExplanation) -> object:
-    e = explanation
-    cuts = () if e.cause is GradCause.FROZEN else e.cuts
-    return e.cause, cuts, e.cure, None if e.name and "." in e.name else e.because
-
-
-def _unregistered(group: Sequence[Unregistered]) -> str:
-    """Return which leaves are not in the names, as far as something holds them, and the cure."""
-    what = "1 leaf that gets" if len(group) == 1 else f"{len(group)} leaves that get"
-    told = [one.path or f"one of shape {one.node.shapes[0]}" for one in reversed(group)]
-    more = f" and {len(told) - MAX_SENTENCES} more" if len(told) > MAX_SENTENCES else ""
-    source = next((one.source for one in reversed(group) if one.source), None)
-    used = f", used first in {source}" if source else ""
-    listed = ", ".join(told[:MAX_SENTENCES]) + more + used
-    is_in = "is" if len(group) == 1 else "are"
-    return f"{what} a gradient {is_in} not in names: {listed}. {group[0].cure}"
-
-
 def _without_graph(found: Preflight) -> str:
-    """Return where the outputs lost their graph, as far as a recording tells."""
+    """Return what a backward without a graph fails at; `diagnose` finds where it was lost."""
     reason = (
         "None of the outputs requires grad, which backward refuses (element 0 of tensors does not "
         "require grad and does not have a grad_fn)"
     )
-    if found.cuts:
-        told = cure(CAUSE_OF_CUT[found.cuts[0].kind], found.cuts, is_off=found.is_switched_off)
-        return f"{reason}: cut by {place_of_cuts(found.cuts)}.{switched_off(found.cuts)} {told}"
     if found.is_switched_off:
         return f"{reason}. {SWITCH_ON}"
-    explained = found.without_gradient
-    if explained and all(e.cause is GradCause.FROZEN for e in explained):
-        return (
-            f"{reason}, and none of the {count(len(explained), 'parameter')} requires grad. Call "
-            "requires_grad_() on those that are to be trained, before the outputs are computed."
-        )
-    if any(e.cuts for e in explained):
-        return f"{reason}: their graph was lost as told below."
     return (
         f"{reason}: compute them from a tensor that requires grad, outside no_grad() and "
-        "detach(), or inside record(), which tells the line where the graph was lost."
+        "detach(); diagnose() shows where their graph was lost."
     )
 
 

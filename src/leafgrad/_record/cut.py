@@ -19,11 +19,6 @@ class CutKind(StrEnum):
         PYTHON: The value became a number or a list of Python's.
         NUMPY: The value became an array, of numpy or another library.
         COLLECTIVE: A collective of ``torch.distributed`` wrote the values into other tensors.
-
-    Example:
-        >>> from leafgrad import CutKind
-        >>> print(CutKind.DETACHED)
-        detached
     """
 
     DETACHED = "detached"

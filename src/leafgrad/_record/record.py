@@ -25,7 +25,7 @@ from leafgrad._record.value_recorder import ValueRecorder
 class Recording:
     """What `record` saw: where nodes come from, and what was written in place.
 
-    Hand it to `trace_graph`, `preflight` or `explain_grad`. It can be read at any time, also while
+    Pass it to `trace_graph`, `preflight` or `diagnose`. It can be read at any time, also while
     it grows, and keeps no tensor, node or module alive.
     """
 

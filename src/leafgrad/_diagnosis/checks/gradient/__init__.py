@@ -37,6 +37,7 @@ CODES = (
     "not-retained",
     "linear",
     "unused",
+    "not-reached",
 )
 
 
@@ -50,17 +51,19 @@ def find_missing_gradients(situation: Situation) -> Iterator[Diagnosis]:
     missing = {name: finder.cause(tensor) for name, tensor in wanted.items()}
     causes = [one for one in missing.values() if one is not None and one.code != "swapped"]
     if finder.is_lost and (causes or not wanted):
+        situation.explained.update(map(id, wanted.values()))
         yield _lost_graph(situation, finder, wanted, causes)
         return
     reached = {_pattern(name) for name, cause in missing.items() if cause is None}
-    groups: dict[tuple[Cause, Severity], list[str]] = {}
+    groups: dict[tuple[Cause, Severity], tuple[Cause, list[str]]] = {}
     for name, cause in missing.items():
         severity = None if cause is None else _severity(situation, name, cause, reached)
         if cause is not None and severity is not None:
-            groups.setdefault((cause, severity), []).append(name)
+            alike = cause._replace(marks=()) if cause.code == "unused" else cause
+            groups.setdefault((alike, severity), (cause, []))[1].append(name)
             with _autograd.unobserved():
                 situation.explained.add(id(wanted[name]))
-    for (cause, severity), names in groups.items():
+    for (_, severity), (cause, names) in groups.items():
         yield _finding(situation, cause, names, severity)
     yield from find_unregistered_leaves(situation, finder.paths)
 
@@ -87,16 +90,17 @@ def _severity(situation: Situation, name: str, cause: Cause, reached: set[str]) 
     if cause.code == "frozen":
         is_parameter = cause.variant == "" and "lora" not in name
         return None if is_parameter else Severity.NOTE
-    is_skipped = cause.code == "unused" and _pattern(name) in reached
+    is_skipped = cause.code in {"unused", "not-reached"} and _pattern(name) in reached
     is_partly_linear = cause.code == "linear" and bool(reached)
     if is_skipped or is_partly_linear or (cause.code, cause.variant) in NOTES:
         return Severity.NOTE
     return Severity.WARNING if (cause.code, cause.variant) in WARNINGS else Severity.ERROR
 
 
-NOTES = {("detached", "straight-through"), ("not-retained", ""), ("other-tensor", "state-dict")}
+NOTES = {("detached", "straight-through"), ("not-retained", "")}
 WARNINGS = {
     ("unused", ""),
+    ("not-reached", ""),
     ("unused", "output"),
     ("zero-derivative", "output"),
     ("linear", ""),

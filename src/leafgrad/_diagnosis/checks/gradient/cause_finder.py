@@ -4,7 +4,7 @@ from torch import Tensor
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._arguments.outputs import gradient_edges
+from leafgrad._arguments.outputs import Output, gradient_edges
 from leafgrad._diagnosis.checks.gradient.cause import Cause, cause_of_cut
 from leafgrad._diagnosis.checks.gradient.fixes import find_return
 from leafgrad._diagnosis.paths import Paths
@@ -37,7 +37,6 @@ class CauseFinder:
             self.reached = {*edges, *(edge for after in graph.values() for edge in after)}
             leaves = [leaf for leaf in map(_autograd.leaf_variable, graph) if leaf is not None]
             self.is_lost = len(leaves) == len(graph)
-            self.storages = {*map(_autograd.storage_identity, leaves)} - {None}
             self.sharded = {id(one.parameter): one for one in _autograd.sharded_parameters()}
             self.replicated = {*map(id, _autograd.replicated_parameters(graph))}
 
@@ -148,10 +147,17 @@ class CauseFinder:
             return Cause("requires-grad-late", "", use.source, operation=use.operation)
         if shared is not None:
             return Cause("other-tensor", "memory", shared.source, operation=shared.operation)
+        if not all(map(self._is_recorded, self.outputs)):
+            return Cause("not-reached")
         marks = [("unused.left", one.source) for one in self.paths.exits(tensor)[:1]]
         marks += [] if marks or use is None else [("unused.use", use.source)]
         places = tuple((label, source) for label, source in marks if source is not None)
         return Cause("unused", "", None, places)
+
+    def _is_recorded(self, end: Output) -> bool:
+        """Return whether it was recorded how an output was made: a cut would have been seen."""
+        number = _autograd.number_of(end) if isinstance(end, Tensor) else -1
+        return self.log.source_of(number) is not None
 
     def _leads_to_outputs(self, tensor: Tensor) -> bool:
         """Return whether the outputs are what the tensor was computed from."""
@@ -167,7 +173,5 @@ class CauseFinder:
             return Cause("frozen", "integer")
         if _autograd.is_parameter(tensor):
             return Cause("frozen")
-        if _autograd.storage_identity(tensor) in self.storages:
-            return Cause("other-tensor", "state-dict")
         cuts = self.paths.cuts_before(tensor)
         return cause_of_cut(cuts[0]) if cuts else Cause("frozen", "constant")

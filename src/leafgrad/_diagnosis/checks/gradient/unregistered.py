@@ -41,6 +41,7 @@ def find_unregistered_leaves(situation: Situation, paths: Paths) -> Iterator[Dia
         return
     with _autograd.unobserved():
         named = {*map(id, situation.named.values())}
+        named.update(id(one.whole) for one in _autograd.sharded_parameters())
         found = {id(leaf): leaf for leaf in map(_autograd.leaf_variable, paths.graph)}
         leaves = {one: leaf for one, leaf in found.items() if leaf is not None and one not in named}
         held: dict[int, tuple[Holder, str]] = {}
