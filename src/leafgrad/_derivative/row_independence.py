@@ -12,6 +12,7 @@ A caller who knows more may vouch for the rows. Then probes look for a contradic
 from __future__ import annotations
 
 import math
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
@@ -73,7 +74,7 @@ class RowProof:
     @cached_property
     def holds(self) -> bool:
         """Whether rows are proven to be independent."""
-        count = self.axes.batch.numel()
+        count = math.prod(self.axes.batch)  # numel() would fix the sizes in compiled code
         if type(count) is int and count <= 1:
             return True
         rows = self._rows
@@ -97,7 +98,7 @@ class RowProof:
 
     @cached_property
     def _walk(self) -> _Walk:
-        return _Walk(self.axes.batch.numel(), self.order > 1, reads_rules=self.reads_rules)
+        return _Walk(math.prod(self.axes.batch), self.order > 1, reads_rules=self.reads_rules)
 
     @cached_property
     def _rows_of_any_size(self) -> Known | None:
@@ -153,7 +154,7 @@ class RowProof:
 
     def _explain(self, known: Known) -> str:
         """Return where rows meet first, or which node moves them."""
-        count, batch = self.axes.batch.numel(), self.axes.batch
+        count, batch = math.prod(self.axes.batch), self.axes.batch
         moved = ""
         for node in self.path.nodes:
             for number, made in enumerate(_autograd.output_types(node)):
