@@ -165,7 +165,14 @@ def a_second_derivative_of_compiled_code() -> object:
 # --- Several processes
 
 
-@pytest.mark.parametrize("name", ["all_gather", "gather", "all_to_all_single"])
+HIDES_GATHER = pytest.mark.skipif(
+    torch.__version__ < "2.12", reason="before 2.12, PyTorch shows no mode a call of gather"
+)
+
+
+@pytest.mark.parametrize(
+    "name", ["all_gather", pytest.param("gather", marks=HIDES_GATHER), "all_to_all_single"]
+)
 def test_a_collective_is_named_with_a_cure_that_keeps_the_gradient(name: str) -> None:
     encoder, head = nn.Linear(3, 3), nn.Linear(3, 1)
     dist.init_process_group(
