@@ -36,7 +36,11 @@ def test_listed_formulas_are_all_that_are_wrong_in_the_table_of_operators() -> N
 )
 def test_listed_formula_is_wrong_in_this_pytorch(operator: str, node: str) -> None:
     with quiet_table():
-        verdict = next(each for each in verdicts([operator]) if each.wrong is not None)
+        verdict = next((each for each in verdicts([operator]) if each.wrong is not None), None)
+    if node == "NativeBatchNormBackwardBackward0" and torch.__version__ >= "2.14.1":
+        assert verdict is None  # right since then, and still refused
+        return
+    assert verdict is not None
     (kind,) = (kind for kind in verdict.nodes if kind.name == node)
     assert verdict.wrong == WRONG_FORMULAS[node][0] + 1 + kind.level
 
