@@ -140,3 +140,20 @@ def test_batch_norm_in_eval_mode_is_right_at_any_order() -> None:
     x, norm = point(), torch.nn.BatchNorm1d(4).double().eval()
     third = higher_order_grad(norm(features(x)), x, 3, method="reverse")
     torch.testing.assert_close(third, higher_order_grad(features(x) / (1 + 1e-5) ** 0.5, x, 3))
+
+
+@pytest.mark.parametrize(
+    "clamp",
+    [
+        lambda x: x.clamp(-1, 1),
+        lambda x: x.clamp(torch.ones(1, dtype=x.dtype), None),
+        lambda x: torch.clamp_min(x, 1),
+        lambda x: torch.clamp_max(x, torch.ones(1, dtype=x.dtype)),
+    ],
+    ids=["numbers", "tensor", "clamp_min", "clamp_max"],
+)
+def test_slope_at_limit_of_clamp_is_that_of_pytorch(clamp: Operation) -> None:
+    x = torch.ones(1, dtype=torch.float64, requires_grad=True)
+    outputs = clamp(x) * x
+    expected = higher_order_grad(outputs, x, 2, method="reverse")
+    torch.testing.assert_close(higher_order_grad(outputs, x, 2), expected)
