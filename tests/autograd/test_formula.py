@@ -312,7 +312,7 @@ def test_formula_that_raises_for_first_input_only_is_accepted() -> None:
 
 
 class Keeps(torch.autograd.Function):
-    """Keeps its input or a tensor computed from it."""
+    """Keeps its input, its output or a tensor computed from its input."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, what: str) -> Tensor:
@@ -320,19 +320,25 @@ class Keeps(torch.autograd.Function):
             ctx.save_for_backward(x * 2)
         elif what == "attribute":
             ctx.doubled = x * 2
-        elif what == "input":
-            ctx.save_for_backward(x)
-        return x * 1
+        made = x * 1
+        if what in ("input", "output"):
+            ctx.save_for_backward(x if what == "input" else made)
+        return made
 
 
 def test_tensor_kept_without_graph_is_detected() -> None:
     x = torch.ones(2, requires_grad=True)
-    nodes = {
-        what: Keeps.apply(x, what).grad_fn  # type: ignore[no-untyped-call]
-        for what in ("result", "attribute", "input", "")
-    }
-    found = {what: _autograd.keeps_without_graph(node) for what, node in nodes.items()}
-    assert found == {"result": True, "attribute": True, "input": False, "": None}
+    expected = {"result": True, "attribute": True, "input": False, "output": False, "": None}
+    # Before 2.12, a node frees what it saved when its output dies.
+    made = {what: Keeps.apply(x, what) for what in expected}  # type: ignore[no-untyped-call]
+    found = {what: _autograd.keeps_without_graph(one.grad_fn) for what, one in made.items()}
+    assert found == expected
+
+
+def test_hook_of_tensor_kept_without_graph_is_not_called() -> None:
+    with torch.autograd.graph.saved_tensors_hooks(lambda kept: kept, pytest.fail):
+        made = Keeps.apply(torch.ones(2, requires_grad=True), "result")  # type: ignore[no-untyped-call]
+    assert _autograd.keeps_without_graph(made.grad_fn) is False
 
 
 @torch.library.custom_op("leafgrad_tests::double", mutates_args=())

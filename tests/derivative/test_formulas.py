@@ -35,7 +35,11 @@ def test_listed_formulas_are_all_that_are_wrong_in_the_table_of_operators() -> N
 )
 def test_listed_formula_is_wrong_in_this_pytorch(operator: str, node: str) -> None:
     with quiet_table():
-        verdict = next(each for each in verdicts([operator]) if each.wrong is not None)
+        verdict = next((each for each in verdicts([operator]) if each.wrong is not None), None)
+    if node == "NativeBatchNormBackwardBackward0" and torch.__version__ >= "2.14.1":
+        assert verdict is None  # right since then, and still refused
+        return
+    assert verdict is not None
     (kind,) = (kind for kind in verdict.nodes if kind.name == node)
     assert verdict.wrong == WRONG_FORMULAS[node][0] + 1 + kind.level
 
@@ -135,3 +139,20 @@ def test_batch_norm_in_eval_mode_is_right_at_any_order() -> None:
     x, norm = point(), torch.nn.BatchNorm1d(4).double().eval()
     third = higher_order_grad(norm(features(x)), x, 3, method="reverse")
     torch.testing.assert_close(third, higher_order_grad(features(x) / (1 + 1e-5) ** 0.5, x, 3))
+
+
+@pytest.mark.parametrize(
+    "clamp",
+    [
+        lambda x: x.clamp(-1, 1),
+        lambda x: x.clamp(torch.ones(1, dtype=x.dtype), None),
+        lambda x: torch.clamp_min(x, 1),
+        lambda x: torch.clamp_max(x, torch.ones(1, dtype=x.dtype)),
+    ],
+    ids=["numbers", "tensor", "clamp_min", "clamp_max"],
+)
+def test_slope_at_limit_of_clamp_is_that_of_pytorch(clamp: Operation) -> None:
+    x = torch.ones(1, dtype=torch.float64, requires_grad=True)
+    outputs = clamp(x) * x
+    expected = higher_order_grad(outputs, x, 2, method="reverse")
+    torch.testing.assert_close(higher_order_grad(outputs, x, 2), expected)

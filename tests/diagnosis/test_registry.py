@@ -5,6 +5,7 @@ import io
 from pathlib import Path
 
 import pytest
+import torch
 
 from leafgrad import Report
 from leafgrad._diagnosis.registry import CHECKS
@@ -27,6 +28,8 @@ def test_each_code_has_a_program_and_a_near_miss() -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("code", CODES)
 def test_program_provokes_its_code_first_and_with_its_line(code: str) -> None:
+    if code == "detached-in-place" and torch.__version__ < "2.12":
+        pytest.skip("before 2.12, PyTorch does not show that a saved tensor was detached")
     found = next(iter(report_on(code)))
     assert found.code == code
     assert found.help

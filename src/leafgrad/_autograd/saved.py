@@ -414,20 +414,22 @@ def _is_detached(saved: Any, unpack: Callable[[], Any]) -> bool:
 def keeps_without_graph(node: Node) -> bool | None:
     """Return whether a custom function keeps a floating-point tensor that has no graph.
 
-    What its backward computes from such a tensor cannot lead back to the inputs. None for one that
-    keeps nothing, and for other nodes. No hook is called.
+    What its backward computes from such a tensor cannot lead back to the inputs. Return None for a
+    function that keeps nothing, and for other nodes. No hook is called: if a saved tensor has one,
+    or PyTorch refuses to unpack them, only the attributes of the ctx are read. The node unpacks
+    them, because a `SavedTensor` cannot before PyTorch 2.12.
     """
     if forward_class(node) is None:
         return None
-    (raw, _, _), *_ = _SLOTS[type(node)]
+    (raw, public, _), *_ = _SLOTS[type(node)]
     saved, on_itself = _each(_held(node, raw)), [slot.tensor for slot in slots_on_ctx(node)]
     if not (saved or vars(node)):
         return None
-    readable = (one for one in saved if one.unpack_hook is None and not _complaint(one.unpack))
-    kept = [*(one.unpack() for one in readable), *on_itself]
+    is_hooked = any(one.unpack_hook is not None for one in saved)
+    unpacked = () if is_hooked else _each(_held(node, public))
     return any(
         one is not None and one.dtype.is_floating_point and not plain(one, "requires_grad")
-        for one in kept
+        for one in (*unpacked, *on_itself)
     )
 
 

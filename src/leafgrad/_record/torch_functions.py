@@ -76,7 +76,11 @@ COLLECTIVES = {
         "scatter": ("tensor", 0),
     }.items()
 }
-"""The argument that a collective writes its results into: its keyword and its place."""
+"""The argument that a collective writes its results into: its keyword and its place.
+
+Before 2.12, PyTorch does not show a function mode `all_gather_coalesced`, `all_to_all`, `gather`,
+`reduce_scatter` and `scatter`. A recording cannot name them there.
+"""
 
 _MAY_HOLD = (Tensor, list, tuple)
 MAX_DEPTH = 5

@@ -36,7 +36,7 @@ def _clamp(step: Step, x: Series | None, *limits: Series | None) -> Series | Non
     inside = torch.ones_like(value, dtype=torch.bool)
     for limit, sign in ((low, 1), (high, -1)):
         if limit is not None:
-            inside = inside & (sign * value >= sign * limit)
+            inside = inside & _keep(value, limit, sign)
     return x.masked(inside)
 
 
@@ -46,9 +46,19 @@ def _clamp_one(name: str, sign: int) -> Propagate:
     def rule(step: Step, x: Series | None, limit: Series | None = None) -> Series | None:
         if x is None or limit is not None:
             raise Unsupported("its limit depends on inputs")
-        return x.masked(sign * step.tensor("self") >= sign * step.saved(name))
+        return x.masked(_keep(step.tensor("self"), step.saved(name), sign))
 
     return rule
+
+
+def _keep(value: Tensor, limit: Tensor | float, sign: int) -> Tensor:
+    """Return where a clamp keeps the value.
+
+    From 2.14 on, the slope at a limit is 1, 1/2 or 0 in PyTorch, depending on how it was passed.
+    """
+    if torch.__version__ >= "2.14":
+        unsupported_if(bool((value == limit).any()), "a value is equal to a limit of the clamp")
+    return sign * value >= sign * limit
 
 
 def _inside(step: Step, low: float, high: float) -> Tensor:
