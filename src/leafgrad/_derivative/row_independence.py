@@ -12,7 +12,6 @@ A caller who knows more may vouch for the rows. Then probes look for a contradic
 from __future__ import annotations
 
 import math
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
