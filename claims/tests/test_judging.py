@@ -15,7 +15,8 @@ from tests.processes import needs_proc
 HANGS = """\
 ```{code-cell} python
 import pathlib, time
-pathlib.Path("stat").write_text(pathlib.Path("/proc/self/stat").read_text())
+pathlib.Path("part").write_text(pathlib.Path("/proc/self/stat").read_text())
+pathlib.Path("part").rename("stat")  # whole from the start
 time.sleep(600)
 ```
 """

@@ -21,13 +21,13 @@ def run(file: Path, code: str | None = None) -> dict[str, Any]:
     text = file.read_text("utf-8") if code is None else code
     name = str(file) if code is None else f"{file}.fixed"
     linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
-    variables: dict[str, Any] = {"__name__": "__main__", "error": None}
+    variables: dict[str, Any] = {"__name__": "__main__", "raised": None}
     torch.manual_seed(0)
     with record(values=True) as recording:
         try:
             exec(compile(text, name, "exec"), variables)
         except Exception as error:  # noqa: BLE001 # the script's own
-            variables["error"] = error
+            variables["raised"] = error
     return variables | {"recording": recording}
 
 

@@ -34,7 +34,7 @@ def a_scale_that_starts_outside_of_its_clamp() -> object:
 
 @stories(
     "https://github.com/pytorch/pytorch/issues/9243",
-    cause=(r"zero-gradient\]", r"no unit is active: the slope is zero"),
+    cause=(r"zero-gradient\]", r"every input is negative, where the slope is zero"),
     name=r"0\.weight",
     cure=r"leaky_relu|LeakyReLU|gelu|learning rate",
 )
@@ -251,8 +251,8 @@ def a_second_derivative_of_a_relu() -> object:
 
 @stories(
     "https://www.codegenes.net/blog/outputs-all-0-no-updates-pytorch",
-    cause=("gradients vanish from",),
-    name="arrives at `0`",
+    cause=("gradients vanish on the way back",),
+    name="to `0`",
     cure=r"ReLU|residual|normalis",
 )
 def a_deep_network_of_sigmoids() -> object:
@@ -267,8 +267,8 @@ def a_deep_network_of_sigmoids() -> object:
 
 @stories(
     "",
-    cause=("gradients explode from",),
-    name="arrives at `0`",
+    cause=("gradients explode on the way back",),
+    name="to `0`",
     cure=r"clip_grad_norm_",
 )
 def gradients_that_explode_along_the_depth() -> object:

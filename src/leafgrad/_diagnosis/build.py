@@ -44,7 +44,8 @@ def diagnosis(  # noqa: PLR0913 # it fills a value with as many fields
         return None if key is None else message(key, **slots)
 
     advice, label = words("help"), words("label") or ""
-    own = [label if at is None else "", words("note")]  # without a line, a label is a note
+    # Without a line, a label is a note, unless it points to the line.
+    own = ["" if at or "here" in label else label, words("note")]
     return Diagnosis(
         code=code,
         severity=severity,

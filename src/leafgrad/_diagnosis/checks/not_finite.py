@@ -115,7 +115,9 @@ def find_gradients(situation: Situation) -> Iterator[Diagnosis]:
     if trace is None:
         if situation.runs_backward and situation.trace and not situation.has_error:
             error = situation.why_not_run
-            variant = "" if error else "freed"
+            if not error and situation.failing:
+                return  # another finding says that the pass has already run
+            variant = "reentrant" if "use_reentrant" in error else "" if error else "freed"
             yield diagnosis("gradients-not-checked", Severity.NOTE, variant=variant, error=error)
         return
     has_infinity = False
