@@ -107,16 +107,6 @@ def statement_at(source: Source | None) -> ast.stmt | None:
     return around[-1] if around else None
 
 
-def blocks_around(source: Source) -> list[ast.With]:
-    """Return the `with` statements that a line is in, the innermost first."""
-    around = [
-        node
-        for node in ast.walk(parse(source.file))
-        if isinstance(node, ast.With) and node.lineno <= source.line <= (node.end_lineno or 0)
-    ]
-    return around[::-1]
-
-
 def text_of(source: Source, node: ast.expr) -> str:
     """Return the code of an expression."""
     return ast.get_source_segment("".join(linecache.getlines(source.file)), node) or ""

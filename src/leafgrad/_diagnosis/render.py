@@ -20,7 +20,6 @@ from leafgrad._graph.nodes import Source
 from leafgrad._messages import message
 
 WIDTH = 80
-MOST_LINES_OF_A_SPAN = 4
 MOST_LINES_BETWEEN = 2
 
 
@@ -173,13 +172,12 @@ def _snippet(spans: Sequence[Span], one: Diagnosis, gutter: int) -> Iterator[Lin
     last: int | None = None
     for line, group in groupby(shown, key=lambda span: span.source.line):
         yield from _lines_between(last, line, main.source.file, gutter)
-        marked = [*group]
         text = linecache.getline(main.source.file, line).rstrip("\n").expandtabs(4)
         yield [Piece(f"{line:>{gutter}} | ", "frame"), Piece(visible(text))]
-        for span in marked:
+        for span in group:
             style = one.severity if span is one.primary else "second"
             yield [Piece(f"{'':{gutter}} | ", "frame"), Piece(_mark(span, text, one), style)]
-        last = max(line, *(min(span.source.end_line or line, line) for span in marked))
+        last = line
 
 
 def _lines_between(last: int | None, line: int, file: str, gutter: int) -> Iterator[Line]:
