@@ -31,8 +31,9 @@ from torch.distributed.tensor.parallel import (
 from torch.multiprocessing.spawn import start_processes
 from torch.nn.parallel import DistributedDataParallel
 
-from leafgrad import describe_tensor, diagnose, preflight, record, trace_graph
+from leafgrad import describe_tensor, diagnose, record, trace_graph
 from leafgrad._diagnosis.checks.gradient import CODES
+from tests.diagnosis.programs import FAILING
 
 COUNT = 2
 
@@ -76,7 +77,6 @@ def told_of(make: Callable[[], Case]) -> dict[str, Any]:
             gradients=True,
             grad_outputs=torch.ones_like(loss),
         )
-        found = preflight(loss, names=model, recording=recording)
         report = diagnose(loss, model, recording=recording)
         nan = diagnose(loss, model, recording=recording, gradients=True)
         said = [str(one.message) for one in warned]
@@ -92,7 +92,7 @@ def told_of(make: Callable[[], Case]) -> dict[str, Any]:
         "parts": {name: facts.local_shape for name, facts in described.items()},
         "codes": codes,
         "false": sorted(filled & codes.keys()),
-        "may fail": found.may_fail or bool(found.running),
+        "fatal": [one for one in report.codes if one in FAILING],
         "nan": [one.code for one in nan if one.code.startswith("nan")],
         "bytes": trace.memory.total.storage_bytes,
         "counted bytes": local_bytes(make()),

@@ -11,10 +11,12 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import _autograd, diagnose, preflight, record
+from leafgrad import _autograd, diagnose, record
 from leafgrad._arguments.outputs import gradient_edges
 from leafgrad._diagnosis.checks.gradient import CODES
-from leafgrad._explain.gradient_flow import GradientFlow
+from leafgrad._diagnosis.diagnosis import Severity
+from leafgrad._diagnosis.gradient_flow import GradientFlow
+from tests.diagnosis.programs import FAILING
 
 SIZE = 4
 
@@ -451,17 +453,20 @@ def compared(title: str, loss: Tensor, tensors: dict[str, Tensor], recording: An
             diagnose(loss, tensors, recording=recording if known == "recorded" else None)
         ]
     }
-    ahead = preflight(loss, recording=recording)
-    is_open = _is_open(loss)
+    fatal = [
+        one for one in diagnose(loss, recording=recording) if one.code in {"no-graph", *FAILING}
+    ]
+    will_fail = any(one.severity is Severity.ERROR for one in fatal)
+    is_open, is_shown = _is_open(loss), not fatal and _is_shown(loss)
     had = {name for name, tensor in tensors.items() if tensor.grad is not None}
     error = None
     try:
         loss.backward()
     except RuntimeError as raised:
         error = str(raised)
-    is_shown = not (ahead.hidden or ahead.running or ahead.may_fail or _is_recomputing(error))
-    if ahead.will_fail != (error is not None) and (is_shown or error is None):
-        found.mismatches.append(f"{title}: will_fail is {ahead.will_fail}, but {error}")
+    if will_fail != (error is not None) and (error is None or is_shown):
+        is_foreseeable = not _is_recomputing(error)
+        found.mismatches += [f"{title}: {fatal}, but {error}"] * is_foreseeable
     if error is not None:
         return found
     for name, tensor in tensors.items():
@@ -487,6 +492,15 @@ def _is_open(loss: Tensor) -> bool:
         flow = GradientFlow(edges, _autograd.walk([node for node, _ in edges]))
         arrivals = [one for arrived in flow.arrivals.values() for one in arrived.values()]
         return bool(flow.unseen) or any(one.doubt is not None for one in arrivals)
+
+
+def _is_shown(loss: Tensor) -> bool:
+    """Return whether the graph shows what all nodes saved, and runs no other backward pass."""
+    with _autograd.unobserved():
+        edges = gradient_edges([loss])
+        graph = _autograd.walk([node for node, _ in edges])
+        flow = GradientFlow(edges, graph)
+        return not flow.unseen and not any(map(_autograd.hides_saved, graph))
 
 
 def _is_recomputing(error: str | None) -> bool:

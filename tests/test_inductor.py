@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from leafgrad import diagnose, preflight, trace_graph
+from leafgrad import diagnose, trace_graph
 from tests.diagnosis.programs import code_of
 
 COMPILERS = ("cl",) if sys.platform == "win32" else ("g++", "c++", "clang++")
@@ -76,20 +76,19 @@ def test_memory_of_compiled_code(compiled: tuple[nn.Module, Any]) -> None:
     assert total.bytes_without_parameters == sum(own)
 
 
-def test_preflight_and_diagnose_are_right_before_backward(
+def test_diagnose_is_right_before_backward(
     compiled: tuple[nn.Module, Any],
 ) -> None:
     model, run = compiled
     model.zero_grad()
     loss = run(X).sum()
-    told = preflight(loss, names=model)
-    assert not told.will_fail
+    assert diagnose(loss, model).ok
     expected = {name for name, one in model.named_parameters() if one.requires_grad}
     weight = model.get_parameter("2.weight")
     assert code_of(weight, loss) is None
     loss.backward()
     assert {name for name, one in model.named_parameters() if one.grad is not None} == expected
-    assert preflight(loss, names=model).will_fail
+    assert "freed" in diagnose(loss, model).codes
 
 
 def test_each_form_of_compiled_code_is_drawn(compiled: tuple[nn.Module, Any]) -> None:

@@ -12,11 +12,11 @@ from torch.nn import functional
 
 from leafgrad import (
     describe_tensor,
+    diagnose,
     hessian,
     higher_order_grad,
     jacobian,
     laplacian,
-    preflight,
     record,
     trace_graph,
 )
@@ -73,7 +73,7 @@ APART: dict[str, Step] = {
     "control flow": lambda x: laplacian(branching, x).square().mean(),
     "graph": lambda x: MODEL(x).sum() * len(trace_graph(x).leaves),
     "description": lambda x: MODEL(x).sum() * describe_tensor(x).is_leaf,
-    "preflight": lambda x: MODEL(x).sum() * (1 + len(preflight(x).conflicts)),
+    "diagnosis": lambda x: MODEL(x).sum() * diagnose(x.sum()).ok,
 }
 
 

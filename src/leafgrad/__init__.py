@@ -11,8 +11,6 @@ from leafgrad._derivative.laplacian import laplacian
 from leafgrad._derivative.taylor import Jet, Series, taylor_rule
 from leafgrad._diagnosis.diagnose import diagnose
 from leafgrad._diagnosis.report import Report
-from leafgrad._explain.preflight import preflight
-from leafgrad._explain.preflight_report import Preflight
 from leafgrad._messages import set_language
 from leafgrad._record.record import Recording, record
 from leafgrad._tensor.describe_tensor import describe_tensor
@@ -23,7 +21,6 @@ from leafgrad._trace.trace_graph import trace_graph
 __all__ = [
     "GraphTrace",
     "Jet",
-    "Preflight",
     "Recording",
     "Report",
     "Series",
@@ -37,7 +34,6 @@ __all__ = [
     "jacobian",
     "laplacian",
     "patch_deepxde",
-    "preflight",
     "record",
     "set_language",
     "taylor_rule",

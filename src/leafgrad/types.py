@@ -2,7 +2,6 @@
 
 from leafgrad._derivative.derivative_explanation import DerivativeExplanation
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Help, Severity, Span
-from leafgrad._explain.findings import InPlaceConflict, Miscounted, OnceDifferentiable
 from leafgrad._graph.diff import GraphDiff, KindChange
 from leafgrad._graph.gradient_norms import GradientNorms, ModuleGradient
 from leafgrad._graph.memory import GraphMemory, MemoryShare
@@ -34,13 +33,10 @@ __all__ = [
     "GraphDiff",
     "GraphMemory",
     "Help",
-    "InPlaceConflict",
     "InputUse",
     "KindChange",
     "MemoryShare",
-    "Miscounted",
     "ModuleGradient",
-    "OnceDifferentiable",
     "SavedTensor",
     "Severity",
     "Source",

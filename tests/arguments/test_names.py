@@ -7,9 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from leafgrad import diagnose, preflight, trace_graph
-
-FUNCTIONS = [trace_graph, preflight]
+from leafgrad import diagnose, trace_graph
 
 
 class OlderSignatures(nn.Linear):
@@ -61,7 +59,6 @@ def test_optimizer_without_names_names_places() -> None:
     assert {leaf.leaf_name for leaf in trace.leaves} == names
 
 
-@pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize(
     ("names", "error", "match"),
     [
@@ -81,7 +78,6 @@ def test_optimizer_without_names_names_places() -> None:
     ],
 )
 def test_other_forms_of_names_are_refused_with_a_cure(
-    function: Callable[..., Any],
     names: Callable[[nn.Module], Any],
     error: type[Exception],
     match: str,
@@ -89,4 +85,4 @@ def test_other_forms_of_names_are_refused_with_a_cure(
     model = nn.Linear(2, 2)
     loss = model(torch.ones(1, 2)).sum()
     with pytest.raises(error, match=match):
-        function(loss, names=names(model))
+        trace_graph(loss, names=names(model))

@@ -13,6 +13,12 @@ from leafgrad._diagnosis.checks.gradient import CODES
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "docs" / "diagnoses"
 NEAR_MISSES = Path(__file__).with_name("near_misses")
+FAILING = {
+    *("in-place", "step-before-backward", "freed", "detached-in-place", "leaf-in-place"),
+    *("no-formula", "once-differentiable", "custom-backward-count"),
+}
+"""The codes of what makes `backward()` raise an error after the loss was computed."""
+
 EDIT = re.compile(r"^ *(\d+) ([-+]) ?(.*)$")
 
 

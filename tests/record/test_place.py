@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from leafgrad import GraphTrace, preflight, record, trace_graph
+from leafgrad import GraphTrace, diagnose, record, trace_graph
 from leafgrad._graph.code_files import is_installed, short_path
 from leafgrad.types import Source
 from tests.tensors import leaf
@@ -76,9 +76,11 @@ def test_write_in_a_package_is_reported_at_the_users_line(helper: dict[str, Any]
         y = leaf(2).exp()
         loss = y.sum()
         helper["fill"](y)
-    (conflict,) = preflight(loss, recording=recording).conflicts
-    (write,) = conflict.saved.writes
-    assert own_line(write.source) == 'helper["fill"](y)'
+    found = diagnose(loss, recording=recording).diagnoses[0]
+    assert found.code == "in-place"
+    assert found.primary is not None
+    assert own_line(found.primary.source) == 'helper["fill"](y)'
+    (write,) = recording.writes
     assert str(write) == f"zero_ in {write.source}: version 0 to 1"
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from leafgrad import Recording, diagnose, preflight, record, trace_graph
+from leafgrad import Recording, diagnose, record, trace_graph
 from tests.tensors import leaf
 from tests.turns import value_turns
 
@@ -78,7 +78,7 @@ class Recorded:
     def answers(self, recording: Recording) -> list[Any]:
         ends = [self.y, self.written, self.loss, self.slope, self.x.grad, self.unrelated]
         traces = [trace_graph(end, recording=recording, values=True) for end in ends]
-        warned = [preflight(end, recording=recording) for end in ends]
+        warned = [diagnose(end, recording=recording) for end in ends]
         tensors = [self.x, self.weight, self.y, self.detached, *self.model.parameters()]
         pairs = [(tensor, end) for tensor in tensors for end in ends]
         why = [diagnose(end, {"x": tensor}, recording=recording) for tensor, end in pairs]

@@ -27,7 +27,6 @@ FIRST = {
     "trace_graph": "reference/trace_graph",
     "describe_tensor": "reference/describe_tensor",
     "diagnose": "reference/diagnose",
-    "preflight": "reference/preflight",
     "record": "reference/record",
     "higher_order_grad": "reference/higher_order_grad",
     "laplacian": "reference/laplacian how-to/laplacian",

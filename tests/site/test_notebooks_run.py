@@ -24,7 +24,7 @@ pytestmark = needs_site
 RUN = """
 import gc, multiprocessing, nbformat, os, sys
 import matplotlib.pyplot, torch, torch._dynamo, torch.autograd.gradcheck, torch.func, torch.testing
-from leafgrad import higher_order_grad, laplacian, preflight
+from leafgrad import diagnose, higher_order_grad, laplacian
 from IPython.core.interactiveshell import InteractiveShell
 
 # Who reads no traceback need not wait for the source around each of its lines.

@@ -62,7 +62,6 @@ SHOWN_IN = {
     r"trace_graph\(": "../reference/trace_graph",
     r"\brecord\(": "../reference/record",
     r"diagnose\(": "../reference/diagnose",
-    r"preflight\(": "../reference/preflight",
     r"higher_order_grad\(": "../reference/higher_order_grad",
     r"laplacian\(": "../reference/laplacian",
 }

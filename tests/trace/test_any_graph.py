@@ -11,8 +11,8 @@ from torch.autograd.graph import get_gradient_edge, save_on_cpu, saved_tensors_h
 from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import GraphTrace, preflight, trace_graph
-from tests.diagnosis.programs import code_of
+from leafgrad import GraphTrace, diagnose, trace_graph
+from tests.diagnosis.programs import FAILING, code_of
 
 
 def leaf(*shape: int) -> Tensor:
@@ -173,10 +173,10 @@ def test_trace_leaves_graph_of_any_kind_unchanged(kind: str) -> None:
     outputs = KINDS[kind](x)
     number = torch._C._autograd._get_sequence_nr()
     trace = trace_graph(outputs, names={"x": x})
-    found = preflight(outputs, names={"x": x})
+    found = diagnose(outputs, {"x": x})
     assert torch._C._autograd._get_sequence_nr() == number
     assert "x" in {leaf.leaf_name for leaf in trace.leaves}
-    assert not found.may_fail
+    assert FAILING.isdisjoint(found.codes)
     assert code_of(x, outputs) is None
     assert GraphTrace.from_json(trace.to_json()) == trace
     for form in (str(trace), trace.to_dot(), trace.to_mermaid(), trace.to_svg(), str(trace.memory)):
@@ -197,5 +197,5 @@ def test_losses_share_nodes_of_trunk_until_one_frees_it() -> None:
     assert [root.name for root in trace.roots] == ["SumBackward0", "MeanBackward0", "SumBackward0"]
     first.backward()
     assert [node.name for node in trace_graph(second).nodes if node.is_freed] == ["ExpBackward0"]
-    assert preflight(second).will_fail
-    assert not preflight(third).may_fail
+    assert diagnose(second).codes == ("freed",)
+    assert diagnose(third).ok

@@ -14,7 +14,7 @@ from torch.autograd.graph import GradientEdge
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from leafgrad import GraphTrace, describe_tensor, diagnose, preflight, trace_graph
+from leafgrad import GraphTrace, describe_tensor, diagnose, trace_graph
 from tests.tensors import leaf
 
 
@@ -155,7 +155,7 @@ def test_objects_beside_tensors_are_left_out_of_outputs(
 ) -> None:
     y = leaf(2).sin()
     assert trace_graph(around(y)) == trace_graph(y)
-    assert preflight(around(y)) == preflight(y)
+    assert diagnose(around(y)).codes == diagnose(y).codes
     assert diagnose(around(y), {"y": y}).about("y") == diagnose(y, {"y": y}).about("y")
 
 
@@ -181,8 +181,8 @@ def doubled(times: int) -> object:
 )
 @pytest.mark.parametrize(
     "ask",
-    [trace_graph, preflight, diagnose],
-    ids=["trace", "preflight", "diagnose"],
+    [trace_graph, diagnose],
+    ids=["trace", "diagnose"],
 )
 def test_endless_nest_is_refused(
     ask: Callable[[object], object], outputs: object, place: str
@@ -246,10 +246,10 @@ HOSTILE_MODEL = nn.Sequential(OrderedDict([(HOSTILE, nn.Linear(1, 1)), ("other",
         lambda x: trace_graph([x.sin()] * 1 + [x.sin() for _ in range(40)], names={HOSTILE: x}),
         lambda x: trace_graph(x.sum(), names={HOSTILE: x}, gradients=True).steps(),
         lambda x: describe_tensor(x, name=HOSTILE),
-        lambda x: preflight(x.sin(), names={HOSTILE: leaf(2)}),
+        lambda x: diagnose(x.sin(), {HOSTILE: leaf(2)}),
         lambda _: trace_graph(HOSTILE_MODEL(leaf(1, 1)), names=HOSTILE_MODEL).memory,
     ],
-    ids=["list", "folded", "steps", "description", "preflight", "memory"],
+    ids=["list", "folded", "steps", "description", "diagnosis", "memory"],
 )
 def test_control_characters_in_names_are_not_printed(
     told: Callable[[torch.Tensor], object],

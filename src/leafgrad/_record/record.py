@@ -25,8 +25,8 @@ from leafgrad._record.value_recorder import ValueRecorder
 class Recording:
     """What `record` saw: where nodes come from, and what was written in place.
 
-    Pass it to `trace_graph`, `preflight` or `diagnose`. It can be read at any time, also while
-    it grows, and keeps no tensor, node or module alive.
+    Pass it to `trace_graph` or `diagnose`. It can be read at any time, also while it grows, and
+    keeps no tensor, node or module alive.
     """
 
     def __init__(self, log: Log) -> None:

@@ -10,11 +10,11 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._diagnosis.build import diagnosis
 from leafgrad._diagnosis.checks.backward.nodes import number_of, source_of
+from leafgrad._diagnosis.custom_backward import parse_backward
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
 from leafgrad._diagnosis.edits import delete, marked, node_at, parse, replace, text_of
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
-from leafgrad._explain.custom_backward import parse_backward
 from leafgrad._graph.nodes import Source
 from leafgrad._messages import message
 from leafgrad._record.spans import find_span

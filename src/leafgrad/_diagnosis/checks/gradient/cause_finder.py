@@ -7,10 +7,10 @@ from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
 from leafgrad._diagnosis.checks.gradient.cause import Cause, cause_of_cut
 from leafgrad._diagnosis.checks.gradient.fixes import find_return
+from leafgrad._diagnosis.gradient_flow import Arrival, GradientFlow
+from leafgrad._diagnosis.origin import edges_behind, operation_of, origin_of
 from leafgrad._diagnosis.paths import Paths
 from leafgrad._diagnosis.situation import Situation
-from leafgrad._explain.gradient_flow import Arrival, GradientFlow
-from leafgrad._explain.origin import edges_behind, operation_of, origin_of
 from leafgrad._graph.nodes import Source
 from leafgrad._tensor.describe_tensor import describe_tensor
 from leafgrad._tensor.description import TensorRole

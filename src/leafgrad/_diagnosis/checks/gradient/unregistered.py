@@ -11,9 +11,9 @@ from leafgrad import _autograd
 from leafgrad._diagnosis.build import diagnosis
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity, Span
 from leafgrad._diagnosis.edits import marked, parse, replace, text_of
+from leafgrad._diagnosis.origin import origin_of
 from leafgrad._diagnosis.paths import Paths
 from leafgrad._diagnosis.situation import Situation
-from leafgrad._explain.origin import origin_of
 from leafgrad._graph.nodes import Source
 from leafgrad._messages import message
 from leafgrad._record.module_paths import join

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 import torch
 
-from leafgrad import preflight
-from leafgrad._explain.custom_backward import GradientKind, parse_backward
+from leafgrad import diagnose
+from leafgrad._diagnosis.custom_backward import GradientKind, parse_backward
 
 NONE, SOME, UNKNOWN = GradientKind.NONE, GradientKind.SOME, GradientKind.UNKNOWN
 Handed = GradientKind | int
@@ -170,7 +170,7 @@ def test_a_backward_that_is_no_function_shows_nothing() -> None:
         backward = print  # type: ignore[assignment]
 
     read = parse_backward(Callable)
-    assert (read.returned, read.place, read.runs_another) == (None, "", False)
+    assert (read.returned, read.source, read.runs_another) == (None, None, False)
 
 
 class Storing(Custom):
@@ -240,15 +240,11 @@ def test_gradients_are_counted_where_their_number_is_sure(body: str) -> None:
 
 
 @pytest.mark.parametrize("body", [body for body, counted in COUNTED.items() if counted == 1])
-def test_a_backward_with_too_few_gradients_is_told_and_does_fail(body: str) -> None:
+def test_a_backward_with_too_few_gradients_is_reported_and_fails(body: str) -> None:
     custom: Any = backward_with(body)
     a, b = torch.ones(1, requires_grad=True), torch.ones(1, requires_grad=True)
     y = custom.apply(a, b)
-    found = preflight(y, names={"b": b})
-    assert found.will_fail
-    assert [one.node for one in found.miscounted] == [found.first_failure]
-    assert "for 2 inputs, which backward refuses" in " ".join(str(found).split())
-    assert found.to_dict()["miscounted"]
+    assert "custom-backward-count" in diagnose(y, {"b": b}).codes
     with pytest.raises(RuntimeError, match=r"incorrect number of gradients \(expected 2, got 1\)"):
         y.backward()
 
@@ -261,5 +257,5 @@ def test_a_backward_with_more_gradients_than_needed_is_none_of_these() -> None:
 
     x = torch.ones(1, requires_grad=True)
     y: torch.Tensor = More.apply(x, x * 2)  # type: ignore[no-untyped-call]
-    assert not preflight(y).miscounted
+    assert diagnose(y).ok
     y.backward()

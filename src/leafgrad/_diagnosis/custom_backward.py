@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import torch
 
 from leafgrad import _autograd
-from leafgrad._display.units import count
 from leafgrad._graph.nodes import Source
 
 
@@ -52,22 +51,6 @@ class CustomBackward(NamedTuple):
     runs_another: bool
     source: Source | None
     counted: int | None
-
-    @property
-    def place(self) -> str:
-        """Where it is written, in brackets."""
-        return (
-            ""
-            if self.source is None
-            else f" ({self.source})".replace(f" in {self.source.function}", "")
-        )
-
-    @property
-    def told(self) -> str:
-        """How many gradients it returns, in words."""
-        if self.returned == (GradientKind.NONE,):
-            return "None alone"
-        return count(self.counted or 0, "gradient")
 
     def gradient_of_input(self, number: int, inputs: int) -> InputGradient:
         """Return what the input of this number gets, of so many inputs."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._explain.custom_backward import (
+from leafgrad._diagnosis.custom_backward import (
     CustomBackward,
     GradientKind,
     InputGradient,
@@ -44,8 +44,7 @@ class GradientFlow:
         stopping: The nodes that pass on no gradient to one of their inputs; True if that is because
             an output is not used.
         backwards: What is known of the backward of each custom function.
-        miscounted: The nodes of custom functions that return too few gradients, and how many
-            gradients they need.
+        miscounted: The nodes of custom functions that return too few gradients.
     """
 
     def __init__(
@@ -56,7 +55,7 @@ class GradientFlow:
         self.unseen: list[Node] = []
         self.stopping: dict[Node, bool] = {}
         self.backwards: dict[Node, CustomBackward] = {}
-        self.miscounted: dict[Node, int] = {}
+        self.miscounted: set[Node] = set()
         self._parsed: dict[type, CustomBackward] = {}
         self._plain_types: dict[type, bool] = {}
         for node, number in edges:
@@ -145,7 +144,7 @@ class GradientFlow:
             return
         wanted = len(node.needs_input_grad)
         if code.counted is not None and code.counted < wanted:
-            self.miscounted[node] = wanted
+            self.miscounted.add(node)
         if code.runs_another:
             self.unseen.append(node)
         for place, (after, number) in _needed_edges(node, successors):

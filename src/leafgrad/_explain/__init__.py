@@ -1,1 +1,0 @@
-"""`preflight`: what a backward pass will fail at."""
