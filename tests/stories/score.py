@@ -1,0 +1,246 @@
+"""Count the stories that a report explains: ``python -m tests.stories.score``."""
+
+import contextlib
+import importlib
+import inspect
+import pkgutil
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from leafgrad import Recording, Report, diagnose, record
+from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
+from tests import stories
+from tests.stories import diagnosing, telling, trackers
+from tests.stories.training import Program, Story, compile_program, run, symptoms, undisturbed
+
+CODES = {
+    "accumulation-not-averaged": "accumulation-not-averaged",
+    "acos-at-one": "nan-gradient",
+    "argmax": "no-derivative no-graph",
+    "autograd-in-vmap": "create-graph no-graph",
+    "broadcast": "broadcast-loss",
+    "clamp": "zero-gradient",
+    "collective": "collective no-graph",
+    "constant-objective": "zero-gradient",
+    "constant-term": "dead-term",
+    "create-graph": "create-graph missing-create-graph no-graph dead-term",
+    "data-write": "silent-write copied",
+    "detach": "detached no-graph dead-term",
+    "half-overflow": "nan-value nan-gradient",
+    "hook": "zero-gradient",
+    "in-place-leaf": "leaf-in-place",
+    "inference-mode": "no-grad no-graph",
+    "infinity-scaled": "nan-value nan-gradient",
+    "integer": "no-derivative no-graph",
+    "learning-rate-zero": "zero-learning-rate",
+    "mean-of-nothing": "nan-value",
+    "nan-in-data": "nan-input",
+    "negative-variance": "nan-value nan-gradient",
+    "normalize-zero": "nan-value nan-gradient",
+    "not-frozen": "unexpected-gradient",
+    "not-registered": "unregistered",
+    "numpy": "converted no-graph",
+    "optimizer-lacks": "not-in-optimizer",
+    "optimizer-stale": "not-in-optimizer idle-in-optimizer swapped",
+    "pow-at-zero": "nan-gradient",
+    "pow-of-negative": "nan-value nan-gradient",
+    "sample": "no-derivative no-graph",
+    "second-backward": "freed",
+    "softmax-of-nothing": "nan-value nan-gradient",
+    "softmax-twice": "softmax-twice",
+    "sqrt-at-zero": "nan-gradient",
+    "std-of-one": "nan-value nan-gradient",
+    "straight-through": "detached zero-derivative no-derivative no-graph zero-gradient",
+    "target-not-detached": "unexpected-gradient",
+    "threshold": "no-derivative no-graph zero-gradient",
+    "unused": "unused",
+    "unused-result": "unused not-reached unused-result",
+    "where-branch": "nan-gradient",
+    "zero-by-zero": "nan-value nan-gradient",
+    "zero-grad-missing": "missing-zero-grad",
+    "zero-init-twice": "zero-gradient starts-at-zero",
+    "gradient-left-over": "missing-zero-grad",
+}
+"""The codes that name a cause of the stories in `trackers`; the others have the code's own name."""
+
+VERDICTS = ("whole", "half", "no", "false")
+
+
+class Score(NamedTuple):
+    """How far a report explains a story, and what it lacks."""
+
+    title: str
+    code: str
+    verdict: str
+    lacks: tuple[str, ...]
+
+
+def score_of_tracker(story: Story) -> Score:
+    """Judge the report on a story from a public tracker."""
+    codes = CODES.get(story.cause, story.cause).split()
+    report, error = report_on(story.broken, story)
+    if report is None:
+        return Score(story.title, codes[0], "no", (f"raises before there is a loss: {error}",))
+    found = next((one for one in report if one.code in codes), None)
+    weighty = [one for one in report if one.severity is not Severity.NOTE]
+    if found is None:
+        said = tuple(one.code for one in weighty)
+        return Score(story.title, codes[0], "false" if said else "no", said)
+    lacks = tuple(_lacks(story, found, report))
+    return Score(story.title, codes[0], "half" if lacks else "whole", lacks)
+
+
+def report_on(program: Program, story: Story) -> tuple[Report | None, Exception | None]:
+    """Diagnose a program as its user would, before its last backward pass."""
+    recordings: list[Recording] = []
+
+    @contextlib.contextmanager
+    def recorded() -> Iterator[Recording]:
+        with record(values=True) as recording:
+            recordings.append(recording)
+            yield recording
+
+    with undisturbed():
+        try:
+            training = program(recorded)
+        except Exception as error:  # noqa: BLE001 # the story's own
+            return None, error
+        named = dict(training.named)
+        names: Any = training.model
+        if names is None or not {*story.names}.isdisjoint(training.tensors):
+            names = {name: one for name, one in named.items() if _is_parameter(name, one, training)}
+        expect = None
+        if story.symptom == "leak":
+            wanted = dict(training.named) if training.model is None else names.named_parameters()
+            expect = [name for name, _ in [*dict(wanted).items()] if name not in story.names]
+        with contextlib.suppress(IndexError):
+            recording = recordings[-1]
+            report = diagnose(
+                training.loss,
+                names,
+                training.optimizer,
+                recording=recording,
+                gradients=not training.done,
+                expect=expect,
+            )
+            return report, None
+    return None, None
+
+
+def _is_parameter(name: str, tensor: Tensor, training: Any) -> bool:
+    is_term = isinstance(training.loss, Mapping) and name in training.loss
+    return not is_term and tensor is not training.loss
+
+
+def _lacks(story: Story, found: Diagnosis, report: Report) -> Iterator[str]:
+    """Yield what a finding lacks: line, column, name, or an edit that works."""
+    spans = [one.source for one in (found.primary, *found.secondary) if one is not None]
+    lines = [one for one in spans if any(s.line <= one.line <= s.end_line for s in story.spans)]
+    if not lines:
+        yield f"line: {[one.line for one in spans]}, not {story.spans[0].line}"
+    elif not any(_overlaps(one, span) for one in lines for span in story.spans):
+        yield "column"
+    said = {name for one in report if one.code == found.code for name in one.subject}
+    said |= {name for one in found.consequences for name in one.subject}
+    text = str(report)
+    missing = [name for name in story.names if name not in said and f"`{name}`" not in text]
+    if missing:
+        yield f"name: {missing}"
+    edits = [edit for one in found.help for edit in one.edits]
+    if edits and not _cures(story, edits):
+        yield "cure"
+
+
+def _overlaps(source: Any, span: Any) -> bool:
+    """Return whether an expression and the culprit have a place in common."""
+    if source.column is None:
+        return False
+    start, end = (source.line, source.column + 1), (source.end_line, source.end_column + 1)
+    return bool(start < span[2:] and span[:2] < end)
+
+
+def _cures(story: Story, edits: Sequence[Edit]) -> bool:
+    """Return whether a program has no symptom any more once the edits are applied."""
+    text, _, first = story.source
+    lines: list[tuple[str, ...]] = [(line,) for line in text.splitlines()]
+    for edit in edits:
+        place = edit.line - first
+        if not 0 <= place < len(lines) or lines[place] != (edit.before,):
+            return False
+        lines[place] = edit.after
+    body = "\n".join(line for part in lines for line in part) + "\n"
+    body = body[body.index("def ") :]
+    try:
+        program = compile_program(body, story.title, story.broken.__globals__)
+    except SyntaxError:
+        return False
+    outcome = run(program, story.names)
+    return outcome.error is None and set(symptoms(story, outcome)) == {""}
+
+
+# --- Stories that their own tests hold
+
+
+def score_of_diagnosed(story: diagnosing.Story) -> Score:
+    """Judge a story whose test checks its code, lines, names and edits."""
+    return _by(story.program.__name__, story.code, lambda: diagnosing.check(story))
+
+
+def score_of_told(story: telling.Story) -> Score:
+    """Judge a story whose test checks its words."""
+    code = next((one.rstrip(r"\]") for one in story.cause if one.endswith(r"\]")), "healthy")
+    return _by(story.title, code, lambda: telling.assert_told(story))
+
+
+def _by(title: str, code: str, check: Callable[[], object]) -> Score:
+    try:
+        check()
+    except AssertionError as error:
+        return Score(title, code or "healthy", "half", (str(error).splitlines()[0],))
+    return Score(title, code or "healthy", "whole", ())
+
+
+def all_scores() -> Iterator[Score]:
+    """Yield the score of each story."""
+    for module in pkgutil.iter_modules(trackers.__path__):
+        for story in importlib.import_module(f"{trackers.__name__}.{module.name}").stories:
+            yield score_of_tracker(story)
+    for file in sorted(Path(inspect.getfile(telling)).parent.glob("test_*.py")):
+        held: Any = getattr(importlib.import_module(f"{stories.__name__}.{file.stem}"), "stories", [])
+        for one in held:
+            is_told = isinstance(one, telling.Story)
+            yield score_of_told(one) if is_told else score_of_diagnosed(one)
+
+
+def table(scores: Sequence[Score]) -> str:
+    """Return how many stories of each code are whole, half, not or falsely explained."""
+    counts = Counter((one.code, one.verdict) for one in scores)
+    codes = sorted({one.code for one in scores})
+    rows = [[code, *(str(counts[code, verdict] or "") for verdict in VERDICTS)] for code in codes]
+    total = Counter(one.verdict for one in scores)
+    rows.append([f"{len(scores)} stories", *(str(total[verdict]) for verdict in VERDICTS)])
+    return "\n".join(
+        f"{code:28}{''.join(f'{one:>7}' for one in cells)}"
+        for code, *cells in [["code", *VERDICTS], *rows]
+    )
+
+
+def main() -> None:
+    """Print the table, and the stories that are not explained completely."""
+    warnings.simplefilter("ignore")
+    scores = [*all_scores()]
+    print(table(scores))
+    for one in scores:
+        if one.verdict != "whole":
+            print(f"{one.verdict}: {one.title} ({one.code}): {'; '.join(one.lacks)}")
+
+
+if __name__ == "__main__":
+    torch.manual_seed(0)
+    main()
