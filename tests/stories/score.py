@@ -83,7 +83,7 @@ class Score(NamedTuple):
 
 def score_of_tracker(story: Story) -> Score:
     """Judge the report on a story from a public tracker."""
-    codes = CODES.get(story.cause, story.cause).split()
+    codes = CODES.get(story.cause, story.cause).split() + ["dead-term"] * (story.term is not None)
     report, error = report_on(story.broken, story)
     if report is None:
         return Score(story.title, codes[0], "no", (f"raises before there is a loss: {error}",))
@@ -116,9 +116,13 @@ def report_on(program: Program, story: Story) -> tuple[Report | None, Exception 
         if names is None or not {*story.names}.isdisjoint(training.tensors):
             names = {name: one for name, one in named.items() if _is_parameter(name, one, training)}
         expect = None
-        if story.symptom == "leak":
-            wanted = dict(training.named) if training.model is None else names.named_parameters()
-            expect = [name for name, _ in [*dict(wanted).items()] if name not in story.names]
+        if story.symptom == "leak" and training.model is not None:
+            leaked = {name.rpartition(".")[0] or name for name in story.names}
+            expect = [
+                name
+                for name, _ in training.model.named_parameters()
+                if name.rpartition(".")[0] not in leaked
+            ]
         with contextlib.suppress(IndexError):
             recording = recordings[-1]
             report = diagnose(
@@ -147,9 +151,12 @@ def _lacks(story: Story, found: Diagnosis, report: Report) -> Iterator[str]:
     elif not any(_overlaps(one, span) for one in lines for span in story.spans):
         yield "column"
     said = {name for one in report if one.code == found.code for name in one.subject}
-    said |= {name for one in found.consequences for name in one.subject}
+    said |= {name for one in found.consequences for name in one.subject} | {"loss"}
     text = str(report)
-    missing = [name for name in story.names if name not in said and f"`{name}`" not in text]
+    if found.code != "dead-term":  # whose subject is the term
+        missing = [name for name in story.names if name not in said and f"`{name}`" not in text]
+    else:
+        missing = [] if story.term in said else [story.term]
     if missing:
         yield f"name: {missing}"
     edits = [edit for one in found.help for edit in one.edits]
@@ -212,7 +219,9 @@ def all_scores() -> Iterator[Score]:
         for story in importlib.import_module(f"{trackers.__name__}.{module.name}").stories:
             yield score_of_tracker(story)
     for file in sorted(Path(inspect.getfile(telling)).parent.glob("test_*.py")):
-        held: Any = getattr(importlib.import_module(f"{stories.__name__}.{file.stem}"), "stories", [])
+        held: Any = getattr(
+            importlib.import_module(f"{stories.__name__}.{file.stem}"), "stories", []
+        )
         for one in held:
             is_told = isinstance(one, telling.Story)
             yield score_of_told(one) if is_told else score_of_diagnosed(one)
@@ -235,10 +244,10 @@ def main() -> None:
     """Print the table, and the stories that are not explained completely."""
     warnings.simplefilter("ignore")
     scores = [*all_scores()]
-    print(table(scores))
+    print(table(scores))  # noqa: T201
     for one in scores:
         if one.verdict != "whole":
-            print(f"{one.verdict}: {one.title} ({one.code}): {'; '.join(one.lacks)}")
+            print(f"{one.verdict}: {one.title} ({one.code}): {'; '.join(one.lacks)}")  # noqa: T201
 
 
 if __name__ == "__main__":
