@@ -1,6 +1,5 @@
 """Count the stories that a report explains: ``python -m tests.stories.score``."""
 
-import contextlib
 import importlib
 import inspect
 import pkgutil
@@ -13,11 +12,19 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from leafgrad import Recording, Report, diagnose, record
+from leafgrad import Report, diagnose
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
 from tests import stories
 from tests.stories import diagnosing, telling, trackers
-from tests.stories.training import Program, Story, compile_program, run, symptoms, undisturbed
+from tests.stories.training import (
+    Story,
+    Training,
+    compile_program,
+    run,
+    run_recorded,
+    symptoms,
+    undisturbed,
+)
 
 CODES = {
     "accumulation-not-averaged": "accumulation-not-averaged",
@@ -84,7 +91,7 @@ class Score(NamedTuple):
 def score_of_tracker(story: Story) -> Score:
     """Judge the report on a story from a public tracker."""
     codes = CODES.get(story.cause, story.cause).split() + ["dead-term"] * (story.term is not None)
-    report, error = report_on(story.broken, story)
+    report, error = report_on(story)
     if report is None:
         return Score(story.title, codes[0], "no", (f"raises before there is a loss: {error}",))
     found = next((one for one in report if one.code in codes), None)
@@ -96,48 +103,34 @@ def score_of_tracker(story: Story) -> Score:
     return Score(story.title, codes[0], "half" if lacks else "whole", lacks)
 
 
-def report_on(program: Program, story: Story) -> tuple[Report | None, Exception | None]:
-    """Diagnose a program as its user would, before its last backward pass."""
-    recordings: list[Recording] = []
-
-    @contextlib.contextmanager
-    def recorded() -> Iterator[Recording]:
-        with record(values=True) as recording:
-            recordings.append(recording)
-            yield recording
-
+def report_on(story: Story) -> tuple[Report | None, Exception | None]:
+    """Diagnose a story before its last backward pass; or return what it raised."""
     with undisturbed():
         try:
-            training = program(recorded)
+            training, recording = run_recorded(story.broken)
         except Exception as error:  # noqa: BLE001 # the story's own
             return None, error
-        named = dict(training.named)
         names: Any = training.model
         if names is None or not {*story.names}.isdisjoint(training.tensors):
-            names = {name: one for name, one in named.items() if _is_parameter(name, one, training)}
+            named = training.named.items()
+            names = {name: one for name, one in named if _is_parameter(name, one, training)}
         expect = None
         if story.symptom == "leak" and training.model is not None:
             leaked = {name.rpartition(".")[0] or name for name in story.names}
-            expect = [
-                name
-                for name, _ in training.model.named_parameters()
-                if name.rpartition(".")[0] not in leaked
-            ]
-        with contextlib.suppress(IndexError):
-            recording = recordings[-1]
-            report = diagnose(
-                training.loss,
-                names,
-                training.optimizer,
-                recording=recording,
-                gradients=not training.done,
-                expect=expect,
-            )
-            return report, None
-    return None, None
+            own = [name for name, _ in training.model.named_parameters()]
+            expect = [name for name in own if name.rpartition(".")[0] not in leaked]
+        report = diagnose(
+            training.loss,
+            names,
+            training.optimizer,
+            recording=recording,
+            gradients=not training.done,
+            expect=expect,
+        )
+        return report, None
 
 
-def _is_parameter(name: str, tensor: Tensor, training: Any) -> bool:
+def _is_parameter(name: str, tensor: Tensor, training: Training) -> bool:
     is_term = isinstance(training.loss, Mapping) and name in training.loss
     return not is_term and tensor is not training.loss
 
@@ -156,7 +149,7 @@ def _lacks(story: Story, found: Diagnosis, report: Report) -> Iterator[str]:
     if found.code != "dead-term":  # whose subject is the term
         missing = [name for name in story.names if name not in said and f"`{name}`" not in text]
     else:
-        missing = [] if story.term in said else [story.term]
+        missing = [] if story.term in said else [f"{story.term}"]
     if missing:
         yield f"name: {missing}"
     edits = [edit for one in found.help for edit in one.edits]

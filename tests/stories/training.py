@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, distributed, nn
 
+from leafgrad import Recording, record
+
 Record = Callable[[], AbstractContextManager[Any]]
 
 
@@ -200,6 +202,19 @@ def join_group_of_one() -> None:
     store = distributed.HashStore()  # type: ignore[attr-defined]
     distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
     GROUPS.append(distributed.group.WORLD)
+
+
+def run_recorded(program: Program) -> tuple[Training, Recording]:
+    """Run a program with its last recording, the values included."""
+    recordings: list[Recording] = []
+
+    @contextlib.contextmanager
+    def recorded() -> Iterator[Recording]:
+        with record(values=True) as recording:
+            recordings.append(recording)
+            yield recording
+
+    return program(recorded), recordings[-1]
 
 
 class Outcome(NamedTuple):

@@ -1,5 +1,5 @@
 """What is wrong around the backward pass: optimizers, loss terms, targets."""
 
-from leafgrad._diagnosis.checks.training import optimizers, steps, targets
+from leafgrad._diagnosis.checks.training import derivatives, optimizers, steps, targets
 
-__all__ = ["optimizers", "steps", "targets"]
+__all__ = ["derivatives", "optimizers", "steps", "targets"]
