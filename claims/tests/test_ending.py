@@ -1,6 +1,5 @@
 """What a page leaves behind ends with it, and nobody waits for what has left its group."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,10 +7,9 @@ import pytest
 
 from sphinx_claims._executing.spawned import usual_kind
 from sphinx_claims._judging.verdict import PageVerdict
+from tests.processes import is_running, wait
 
-pytestmark = [
-    pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes"),
-]
+pytestmark = pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
 
 Judge = Callable[..., PageVerdict]
 
@@ -55,15 +53,4 @@ def test_a_process_of_the_page_s_group_ends_with_the_page(judge: Judge, tmp_path
     child = f"import os, time\nx = os.fork()\nif x == 0:\n  {write}\n  time.sleep(99)"
     judge(_page(child, "time.sleep(0.5)"))
     child_id = int((tmp_path / "pid").read_text())
-    deadline = time.monotonic() + 10
-    while _runs(child_id) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not _runs(child_id)
-
-
-def _runs(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
+    wait(lambda: not is_running(child_id))

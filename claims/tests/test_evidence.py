@@ -4,7 +4,6 @@ import os
 import pickle
 import signal
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from sphinx_claims._executing.spawned import usual_kind
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.prover import prove
 from sphinx_claims._judging.verdict import PageVerdict
+from tests.processes import is_running, wait
 
 Judge = Callable[[str], PageVerdict]
 
@@ -105,20 +105,6 @@ assert 1 + 1 == int("2")
 """
 
 
-def is_alive(process: int) -> bool:
-    try:
-        return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-
-
-def wait(happens: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not happens():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 @pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
 def test_a_page_is_not_blamed_for_a_process_that_is_killed_beside_it(tmp_path: Path) -> None:
     page, started = tmp_path / "page.md", tmp_path / "started"
@@ -135,7 +121,7 @@ def test_a_page_is_not_blamed_for_a_process_that_is_killed_beside_it(tmp_path: P
     site = prove(Config(root=tmp_path), [page], report=lambda _: None)
     killing.join()
     assert site.problems == ()
-    wait(lambda: not is_alive(killed[1]))
+    wait(lambda: not is_running(killed[1]))
 
 
 @pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
