@@ -1,7 +1,6 @@
 """Whose evidence a check is, which version judges a claim, and what a killed process leaves."""
 
 import os
-import pickle
 import signal
 import threading
 from collections.abc import Callable
@@ -11,7 +10,6 @@ import pytest
 
 from sphinx_claims._config import Config
 from sphinx_claims._executing.docstrings import find_docstrings
-from sphinx_claims._executing.recorder import Recorder
 from sphinx_claims._executing.spawned import usual_kind
 from sphinx_claims._executing.workers import Workers
 from sphinx_claims._judging.prover import prove
@@ -64,21 +62,6 @@ def test_a_claim_whose_function_only_others_call_has_no_evidence(judge: Judge) -
 
 
 # --- Which version judges it
-
-RANGED = ":::{claim} numbers/two\n:since: SINCE\n\nOne is two.\n:::\n\n{claim}`1 == 2`\n"
-KEPT = '{"python": "3.11", "date": "", "tests": {"passed": 1, "failed": 0, "skipped": 0}, '
-KEPT += '"problems": 0, "claims": {}}'
-
-
-@pytest.mark.parametrize(("since", "red"), [("99", True), ("98.5", False)])
-def test_a_claim_that_no_version_judges_is_red(since: str, tmp_path: Path, *, red: bool) -> None:
-    (tmp_path / "page.md").write_text(RANGED.replace("SINCE", since))
-    (tmp_path / "98.5.0.json").write_text(KEPT)
-    config = Config(root=tmp_path, versions=".", package="torch")
-    site = prove(config, [tmp_path / "page.md"], report=lambda _: None)
-    told = [problem.message.partition(" leaves out ")[0] for _, problem in site.problems]
-    assert told == ["no version judges claim numbers/two: `:since:`"] * red
-    assert [claim.word for claim in site.claims] == ["false" if red else "skipped"]
 
 
 @pytest.mark.parametrize("slip", ["nonsense()", "one = 1 +"], ids=["name", "syntax"])
@@ -133,20 +116,3 @@ def test_whoever_finds_that_the_process_of_all_pages_is_gone_says_so(tmp_path: P
             with pytest.raises(RuntimeError, match=r"is gone \(exit code -9\)"):
                 workers.run(find_docstrings, "keyword", tmp_path, seconds=30)
         workers.stop()
-
-
-# --- What other processes leave
-
-
-def test_what_other_processes_have_left_is_gone_at_the_end_of_a_page() -> None:
-    recorder, quiet = Recorder("page.md"), Recorder("page.md")
-    distant = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(recorder))))
-    assert distant.asserting(3, "1 == 2", False, dict) is False
-    assert [(check.line, check.passed) for check in recorder.take()] == [(3, False)]
-    assert recorder.take() == []
-    assert distant.asserting(4, "1 == 1", True, dict) is True
-    (_, (_, folder, _)) = recorder.__reduce__()
-    assert len([*folder.iterdir()]) == 1
-    for finished in (recorder, quiet):
-        finished.close()
-    assert not folder.exists()

@@ -132,10 +132,6 @@ def test_directives_of_sphinx_doctest_are_shown(build: Any) -> None:
     flag = "\n```{doctest}\n>>> [1, 2]  # doctest: +ELLIPSIS\n[1, ...]\n```\n"
     assert build(index=f"# Page\n\n{TESTED}{flag}") == (0, "")
     assert "testsetup" not in build.page()
-    rst = "# Page\n\n```{eval-rst}\n>>> 1\n   1\n```\n"
-    status, told = build(index=rst)
-    assert status == 1
-    assert "this example is not executed" in told
 
 
 @pytest.mark.parametrize(

@@ -125,18 +125,6 @@ def test_the_digest_changes_with_a_claim_and_with_nothing_else() -> None:
 # --- What cannot stay
 
 
-def test_a_claim_that_vanished_is_red_once_where_a_run_names_it(verified: Verified) -> None:
-    keep("2.10.0", {"sums/two": "true 0123", "sums/gone": "true 4567"})
-    keep("2.15.0", {"sums/gone": "true 4567"})
-    status, _, (line,) = verified()
-    assert status == 1
-    assert line == (
-        "runs/2.10.0.json:12: claim sums/gone was judged on torch 2.10.0, 2.15.0 and has vanished: "
-        "judge the claims there again, or give it its id back"
-    )
-    assert verified("page.md")[0] == 0  # who judges some pages hears nothing of others
-
-
 @pytest.mark.parametrize(
     ("version", "facts", "what"),
     [

@@ -4,7 +4,6 @@ import json
 import re
 import textwrap
 from html import unescape
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -298,7 +297,6 @@ def _expressions(html: str) -> list[str]:
 
 
 UNREAD = {
-    "rst-doctest": "```{eval-rst}\n>>> 1 + 1\n3\n```\n",
     "rst-claim": "```{eval-rst}\nOne is :claim:`1 > 2`.\n```\n",
     "rst-cell": "```{eval-rst}\n.. code-cell:: python\n\n   x = 1\n```\n",
 }
@@ -309,22 +307,6 @@ def test_what_only_the_built_page_shows_is_found_as_unexecuted_code(build: Build
     status, told = build(index="# Site\n", **pages)
     red = re.findall(r"^(\S+).md:\d: ERROR: .*is not executed", told, re.MULTILINE)
     assert (status, sorted(set(red))) == (1, sorted(UNREAD))
-
-
-LIBRARY = '__all__ = ["double"]\n\ndef double(x):\n    """Double it.\n\n    >>> 2\n    5\n    """\n'
-
-
-def test_a_docstring_that_a_page_shows_and_nobody_executes_is_red(
-    build: Building, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "shown.py").write_text(LIBRARY)
-    page = "# Page\n\n```{eval-rst}\n.. autofunction:: shown.double\n```\n"
-    status, told = build(conf="extensions += ['sphinx.ext.autodoc']", index=page)
-    assert status == 1
-    assert (
-        "ERROR: this example is not executed: name the module of shown.double in docstrings" in told
-    )
 
 
 def test_cells_in_tabs_and_quotes_keep_their_order(build: Building) -> None:

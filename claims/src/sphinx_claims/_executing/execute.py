@@ -79,7 +79,6 @@ class PageRun:
         self._examples = ExampleRunner(
             path, self._namespace, page.flags, self._recorder.has_told, self._causes
         )
-        self._namespace[RECORDER] = self._recorder  # which functions take along where they are sent
         self._line = 1
 
     def run(self, step: Step) -> Record:
@@ -93,7 +92,6 @@ class PageRun:
             except Exception as error:  # noqa: BLE001 - the rest of the page is judged all the same
                 message = f"the prover failed here: {describe(error)}"
                 record = Record(problems=(Problem(step.line, message),))
-            self._put_back()
         return self._gathered(record, step)
 
     def closing(self) -> Record:
@@ -107,12 +105,6 @@ class PageRun:
         record = self._gathered(Record(), None)
         self._recorder.close()
         return record
-
-    def _put_back(self) -> None:
-        """Complain if the page has replaced what its functions report to, and put it back."""
-        if self._namespace.get(RECORDER) is not self._recorder:
-            self._namespace[RECORDER] = self._recorder
-            self._capture.complain(f"__main__.{RECORDER} was replaced: a cell must leave it alone")
 
     def _step(self, step: Step) -> Record:
         match step:

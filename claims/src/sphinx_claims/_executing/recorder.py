@@ -5,19 +5,16 @@ import io
 import os
 import pickle
 import reprlib
-import shutil
 import sys
 import tempfile
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from sphinx_claims._executing.raised import line_of, line_on_page
 from sphinx_claims._record import Check
 
-_LEFT = ".told"
 _ALWAYS_TRUE = (
     type,
     types.AsyncGeneratorType,
@@ -37,8 +34,7 @@ class Recorder:
     """Keeps every evaluation since it was last emptied, also those in other processes of the page.
 
     One that a function makes is noted where the cell of `path` calls it, which asks for it.
-    A process that was forked since has a copy of it, and a function that is sent to another as
-    code takes a `DistantRecorder` along.
+    A process that was forked since has a copy of it.
     """
 
     def __init__(self, path: str) -> None:
@@ -51,19 +47,11 @@ class Recorder:
         self._checks: deque[Check] = deque()
         self._elsewhere = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
         self._read = 0
-        self._distant: Path | None = None
         self._false: set[int] = set()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Become, wherever a function of the page is sent, what leaves here what it finds."""
-        self._distant = self._distant or Path(tempfile.mkdtemp(prefix="claims-"))
-        return DistantRecorder, (self._path, self._distant, self._asking())
 
     def close(self) -> None:
         """Close and remove the temporary files."""
         self._elsewhere.close()
-        if self._distant is not None:
-            shutil.rmtree(self._distant, ignore_errors=True)
 
     def asserting(
         self, line: int, text: str, test: object, operands: Callable[[], dict[str, Any]]
@@ -93,7 +81,7 @@ class Recorder:
 
     def take(self) -> list[Check]:
         """Return what was reported, and forget it."""
-        taken = [*self._from_forked(), *self._from_distant()]
+        taken = [*self._from_forked()]
         while self._checks:
             taken.append(self._checks.popleft())
         return taken
@@ -131,39 +119,6 @@ class Recorder:
         stream = io.BytesIO(written)
         while stream.tell() < len(written):
             yield pickle.load(stream)  # noqa: S301 - written by a copy of this process
-
-    def _from_distant(self) -> Iterator[Check]:
-        for file in self._distant.glob(f"*{_LEFT}") if self._distant else ():
-            yield pickle.loads(file.read_bytes())  # noqa: S301 - left by code of this page
-            file.unlink()
-
-
-class DistantRecorder(Recorder):
-    """Stands for a recorder in a process that knows nothing of the page but what it was sent.
-
-    It leaves what it finds in a folder, where the recorder itself finds it.
-    """
-
-    def __init__(self, path: str, folder: Path, asked: int | None) -> None:
-        super().__init__(path)
-        self._folder, self._asked = folder, asked
-
-    def settle(self) -> None:
-        """Keep nothing here but which lines are false."""
-        self._false = set()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as a recorder that writes to the same folder."""
-        return DistantRecorder, (self._path, self._folder, self._asked)
-
-    def _asking(self) -> int | None:
-        return self._asked
-
-    def _keep(self, check: Check) -> None:
-        """Leave a check in a file of its own, which gets its name once it is whole."""
-        with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
-            pickle.dump(check, file)
-        Path(file.name).rename(f"{file.name}{_LEFT}")
 
 
 def _shown(operands: Callable[[], dict[str, Any]]) -> str:

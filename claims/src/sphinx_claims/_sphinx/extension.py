@@ -36,7 +36,7 @@ from sphinx_claims._reading.markdown import MYST_EXTENSIONS
 from sphinx_claims._sphinx.badges import ShowVerdicts, unjudged_claims
 from sphinx_claims._sphinx.build import Build, current
 from sphinx_claims._sphinx.directives import add_directives
-from sphinx_claims._sphinx.doctree import executed_examples, unexecuted_code, unexecuted_examples
+from sphinx_claims._sphinx.doctree import unexecuted_code
 from sphinx_claims._sphinx.ledger_page import unlisted
 from sphinx_claims._sphinx.notebook import executed_notebook, note_pending
 from sphinx_claims._sphinx.words import load_words
@@ -140,13 +140,10 @@ def _complete(app: Sphinx, env: BuildEnvironment) -> None:
 
 
 def _found_on_pages(build: Build, env: BuildEnvironment) -> Iterator[tuple[str, Problem]]:
-    executed = executed_examples(build.site)
     for docname, path in build.paths.items():
         doctree = env.get_doctree(docname)
         for problem in (*unexecuted_code(doctree), *unjudged_claims(doctree)):
             yield path, problem
-        if path.endswith(".md"):  # reStructuredText is not read
-            yield from ((path, problem) for problem in unexecuted_examples(doctree, executed))
 
 
 def _tell(app: Sphinx, error: Exception | None) -> None:
