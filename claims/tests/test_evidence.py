@@ -1,20 +1,14 @@
 """Whose evidence a check is, which version judges a claim, and what a killed process leaves."""
 
-import os
-import signal
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sphinx_claims._config import Config
 from sphinx_claims._executing.docstrings import find_docstrings
 from sphinx_claims._executing.spawned import usual_kind
 from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.prover import prove
 from sphinx_claims._judging.verdict import PageVerdict
-from tests.processes import is_running, wait
 
 Judge = Callable[[str], PageVerdict]
 
@@ -70,41 +64,6 @@ def test_a_slip_does_not_prove_that_a_claim_is_false_elsewhere(slip: str, judge:
     (problem,) = judge(claim).problems
     assert problem.message.endswith("that it is false here is shown by no such slip")
     assert problem.line == 9
-
-
-# --- What is killed beside a page
-
-
-WAITS = """\
-```{code-cell} python
-import os, time
-from pathlib import Path
-started = Path("started")
-if not started.exists():
-    started.write_text(f"{os.getppid()} {os.getpid()}.")
-    time.sleep(60)
-assert 1 + 1 == int("2")
-```
-"""
-
-
-@pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
-def test_a_page_is_not_blamed_for_a_process_that_is_killed_beside_it(tmp_path: Path) -> None:
-    page, started = tmp_path / "page.md", tmp_path / "started"
-    page.write_text(WAITS)
-    killed: list[int] = []
-
-    def kill() -> None:
-        wait(lambda: started.exists() and started.read_text().endswith("."))
-        killed.extend(map(int, started.read_text().strip(".").split()))
-        os.kill(killed[0], signal.SIGKILL)
-
-    killing = threading.Thread(target=kill)
-    killing.start()
-    site = prove(Config(root=tmp_path), [page], report=lambda _: None)
-    killing.join()
-    assert site.problems == ()
-    wait(lambda: not is_running(killed[1]))
 
 
 @pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")

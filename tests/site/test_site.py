@@ -113,14 +113,6 @@ def test_axe_finds_nothing_on_a_page_of_each_layout(
     assert complaints(browser, f"{address}/{page}.html", *looks) == []
 
 
-@needs_axe
-@needs_site
-@pytest.mark.parametrize("page", ["reference/gallery", "tutorial/graph"])
-def test_axe_finds_nothing_on_a_phone(browser: Browser, address: str, page: str) -> None:
-    looks = [("light", 390), ("dark", 390)]
-    assert complaints(browser, f"{address}/{page}.html", *looks) == []
-
-
 CUT = "[...document.querySelectorAll('article pre')].filter(e => e.scrollWidth > e.clientWidth)"
 HIDDEN = "[...document.querySelectorAll('.hide pre')].filter(e => !e.checkVisibility())"
 TOO_WIDE = "document.scrollingElement.scrollWidth > 320"

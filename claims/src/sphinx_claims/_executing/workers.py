@@ -68,17 +68,7 @@ class Workers:
                 end.shutdown(socket.SHUT_RDWR)
 
     def run(self, job: Callable[..., Iterator[Any]], *arguments: Any, seconds: float) -> Outcome:
-        """Run `job(*arguments)` for at most `seconds`; return what it yielded until it ended.
-
-        Where the process that waits for it is killed, it runs again: that is its own doing only
-        if it happens each time.
-        """
-        order = (job, arguments, seconds)
-        found, is_whole = self._run(order)
-        return found if is_whole else self._run(order)[0]
-
-    def _run(self, order: tuple[Any, ...]) -> tuple[Outcome, bool]:
-        """Run a job; return its outcome, and whether nothing cut it off from this process."""
+        """Run `job(*arguments)` for at most `seconds`; return what it yielded until it ended."""
         (orders, theirs), (messages, writer) = Pipe(), Pipe(duplex=False)
         with orders, messages:
             self._running.add(orders)
@@ -87,16 +77,16 @@ class Workers:
             try:
                 with theirs, writer:
                     self._hand_over(theirs, writer)
-                orders.send(order)
+                orders.send((job, arguments, seconds))
                 process = orders.recv()
                 received = tuple(_received(messages, orders))
-                return outcome(received, orders.recv(), order[-1]), True
+                return outcome(received, orders.recv(), seconds)
             except (EOFError, ConnectionError):
                 _kill(process)
                 if not self._lives():
                     raise self._broken() from None
                 failure = "it killed the process that started it"
-                return Outcome(messages=received, failure=failure), False
+                return Outcome(messages=received, failure=failure)
             finally:
                 self._running.discard(orders)
 
