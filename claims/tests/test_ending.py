@@ -28,7 +28,7 @@ NEVER = {
 
 
 @pytest.mark.parametrize("cell", NEVER.values(), ids=NEVER)
-def test_what_never_ends_is_red_at_the_last_cell(cell: str, judge: Judge) -> None:
+def test_endless_thread_or_process_is_red_at_the_last_cell(cell: str, judge: Judge) -> None:
     (problem,) = judge(_page(cell, "y = 1"), timeout=1).problems
     assert problem.message == "the page stopped here: it ran longer than 1 s"
     assert problem.line == 3 + len(cell.splitlines()) + 2
@@ -43,12 +43,12 @@ STRAGGLERS = {
 
 
 @pytest.mark.parametrize("cell", STRAGGLERS.values(), ids=STRAGGLERS)
-def test_a_child_left_running_delays_no_verdict(cell: str, judge: Judge) -> None:
+def test_child_process_left_running_does_not_delay_the_verdict(cell: str, judge: Judge) -> None:
     imports = "import multiprocessing as m, os, subprocess, time"
     assert judge(_page(imports, cell, "assert os.getpid() > 0"), timeout=20).problems == ()
 
 
-def test_a_process_of_the_page_s_group_ends_with_the_page(judge: Judge, tmp_path: Path) -> None:
+def test_forked_process_ends_with_its_page(judge: Judge, tmp_path: Path) -> None:
     write = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))"
     child = f"import os, time\nx = os.fork()\nif x == 0:\n  {write}\n  time.sleep(99)"
     judge(_page(child, "time.sleep(0.5)"))

@@ -37,7 +37,7 @@ TOLD = "claim is FALSE: number == 1, where number is 2"
 @pytest.mark.parametrize(
     ("call", "red"), [("is_one(1)", {}), (">>> x = 2\n>>> is_one(x)", {18: TOLD})]
 )
-def test_a_check_is_charged_to_the_claim_that_calls_it(
+def test_check_in_a_function_counts_for_the_calling_claim(
     call: str, red: dict[int, str], judge: Judge
 ) -> None:
     calling = CLAIM.format("caller", call)
@@ -48,7 +48,7 @@ def test_a_check_is_charged_to_the_claim_that_calls_it(
     assert {problem.line: problem.message for problem in verdict.problems} == red
 
 
-def test_a_claim_whose_function_only_others_call_has_no_evidence(judge: Judge) -> None:
+def test_claim_that_only_defines_a_function_has_no_evidence(judge: Judge) -> None:
     verdict = judge(CLAIM.format("helper", HELPER) + CLAIM.format("caller", "is_one(1)"))
     assert words(verdict) == ["false", "true"]
     (problem,) = verdict.problems
@@ -59,7 +59,7 @@ def test_a_claim_whose_function_only_others_call_has_no_evidence(judge: Judge) -
 
 
 @pytest.mark.parametrize("slip", ["nonsense()", "one = 1 +"], ids=["name", "syntax"])
-def test_a_slip_does_not_prove_that_a_claim_is_false_elsewhere(slip: str, judge: Judge) -> None:
+def test_name_or_syntax_error_does_not_refute_a_claim(slip: str, judge: Judge) -> None:
     claim = CLAIM.format("two\n:since: 99\n", f"{slip}\nassert 1 + 1 == 3")
     (problem,) = judge(claim).problems
     assert problem.message.endswith("that it is false here is shown by no such slip")
@@ -67,7 +67,7 @@ def test_a_slip_does_not_prove_that_a_claim_is_false_elsewhere(slip: str, judge:
 
 
 @pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
-def test_whoever_finds_that_the_process_of_all_pages_is_gone_says_so(tmp_path: Path) -> None:
+def test_killed_forkserver_is_reported(tmp_path: Path) -> None:
     with Workers([]) as workers:
         workers._forkserver.kill()
         workers._forkserver.wait()

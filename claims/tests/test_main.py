@@ -43,7 +43,7 @@ def test_false_pages_end_with_status_1_and_every_red_line(claims: Claims) -> Non
     assert [problem["page"] for problem in ledger["problems"]] == ["docs/b.md"]
 
 
-def test_without_paths_pyproject_says_what_is_verified(claims: Claims) -> None:
+def test_verify_without_paths_takes_them_from_pyproject(claims: Claims) -> None:
     table = "pages = ['README.md']\ndocstrings = ['library', 'missing']\n"
     library = (
         '"""A library."""\n__all__ = ["one"]\n\n\ndef one():\n    """\n    >>> 1\n    2\n    """\n'
@@ -59,7 +59,7 @@ def test_without_paths_pyproject_says_what_is_verified(claims: Claims) -> None:
     ]
 
 
-def test_claims_must_have_ids_of_their_own_and_known_sources(claims: Claims) -> None:
+def test_claims_need_unique_ids_and_known_sources(claims: Claims) -> None:
     sourced = TRUE.replace("two\n", "two\n:sources: article L1, rumour L2\n\n")
     table = "pages = ['a.md', 'b.md']\ndocuments = { article = 'An article' }\n"
     run = claims("verify", toml=table, a=TRUE, b=sourced)
@@ -71,7 +71,7 @@ def test_claims_must_have_ids_of_their_own_and_known_sources(claims: Claims) -> 
     ]
 
 
-def test_a_page_may_stand_outside_the_project(
+def test_page_outside_the_project_is_judged(
     claims: Claims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("project").mkdir()
@@ -212,7 +212,7 @@ def test_control_c_ends_everything_at_once(
 
 
 @needs_proc
-def test_where_nobody_reads_on_everything_ends(tmp_path: Path) -> None:
+def test_closed_standard_output_ends_all_processes(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     with start(tmp_path, "sphinx_claims", "verify", stdout=writer) as running:

@@ -68,5 +68,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("code", "expected"), CASES.values(), ids=CASES)
-def test_a_name_leads_to_what_documents_it(code: str, expected: list[str], links: Links) -> None:
+def test_name_in_code_links_to_its_documentation(
+    code: str, expected: list[str], links: Links
+) -> None:
     assert links(code) == expected

@@ -93,16 +93,12 @@ def run_in_new_processes(folder: Path, files: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("page", WITH_UNSEEN_CELLS)
-def test_a_notebook_without_cells_that_no_reader_sees_runs_by_itself(
-    page: str, folder: Path
-) -> None:
+def test_notebook_without_hidden_cells_runs_by_itself(page: str, folder: Path) -> None:
     assert_runs(page, folder / f"{page.replace('/', '-')}-whole.ipynb")
 
 
 @pytest.mark.parametrize("page", LESSONS)
-def test_what_is_seen_runs_by_itself_and_needs_nothing_of_what_is_folded(
-    page: str, folder: Path
-) -> None:
+def test_page_runs_without_its_folds(page: str, folder: Path) -> None:
     assert_runs(page, folder / f"{page.replace('/', '-')}-seen.ipynb")
 
 

@@ -79,14 +79,14 @@ def test_chapters_and_the_tutorial_show_each_route(site: Site) -> None:
     assert 'class="pre">b</span></code> &amp; more</a>' in learner
 
 
-def test_a_page_without_chapters_is_one(site: Site) -> None:
+def test_part_without_chapters_is_a_chapter(site: Site) -> None:
     site(INDEX.replace("a\nc", "a"), two=PAGES["c"], c="---\norphan: 1\n---\n\n# C\n")
     assert site.warnings == []
     assert "@Learner: 3 of 3" in site.page("two")
     assert 'next: <a href="two.html">Chapter c &amp; more</a></p>' in site.page("b")
 
 
-def test_a_second_heading_of_a_part_is_told(site: Site) -> None:
+def test_second_heading_of_a_part_is_reported(site: Site) -> None:
     site(INDEX, two=f"{PAGES['two']}\n## A heading\n")
     (warning,) = site.warnings
     assert warning.startswith("two.md: WARNING: the page of a part must have one heading:")
@@ -110,6 +110,6 @@ NAMED = "index.md:6: WARNING: a route must name each chapter once, in the order 
     ],
     ids=["elsewhere", "back", "twice", "chapter on no route", "unknown route"],
 )
-def test_a_broken_route_is_told(site: Site, old: str, new: str, warning: str) -> None:
+def test_broken_route_is_reported(site: Site, old: str, new: str, warning: str) -> None:
     site(INDEX.replace(old, new))
     assert warning in "\n".join(site.warnings)

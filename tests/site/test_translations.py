@@ -30,7 +30,7 @@ def pages() -> list[TranslatedPage]:
     return [*translated_pages(config, "zh_CN", read_pages(files, config))]
 
 
-def test_what_a_table_takes_from_a_claim_is_what_the_claim_says(
+def test_errata_table_repeats_claims_in_the_same_words(
     pages: list[TranslatedPage],
 ) -> None:
     said = {
@@ -53,7 +53,7 @@ def blocks(file: str) -> list[str]:
     return (ROOT / file).read_text("utf-8").split("\n\n")
 
 
-def test_the_readme_says_what_the_english_one_says() -> None:
+def test_chinese_readme_matches_the_english_one() -> None:
     english, chinese = blocks("README.md"), blocks("README.zh-CN.md")
     chinese.remove("[English](README.md)")
     english.remove("[中文](README.zh-CN.md)")
@@ -68,7 +68,7 @@ def test_the_readme_says_what_the_english_one_says() -> None:
     assert [one for one, other in fences if one != other] == []
 
 
-def test_what_is_searched_for_is_cut_into_pairs() -> None:
+def test_chinese_words_are_indexed_as_pairs() -> None:
     search = SearchChinese({})
     assert search.split("计算图 graph") == ["计算", "算图", "graph"]
     assert search.split("图") == ["图"]
@@ -94,7 +94,7 @@ def test_each_comment_is_a_message_of_its_own() -> None:
     assert code.rawsource == code.astext() == "x = 1  # 一\ny = x  # x\n"
 
 
-def test_only_blocks_of_a_docstring_are_marked_as_untranslatable() -> None:
+def test_docstring_blocks_are_marked_as_untranslatable() -> None:
     # Sphinx moves the content of an inline node with this mark to the end of its parent.
     signature = desc_signature("", "", desc_sig_name("", "x"))  # inline too, and never asked for
     text = nodes.paragraph("", "", nodes.literal("", "y"), nodes.inline("", "z"))

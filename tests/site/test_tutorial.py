@@ -146,6 +146,6 @@ def test_a_summary_shows_a_card_and_asks(name: str) -> None:
 
 
 @pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
-def test_on_no_route_anything_is_used_before_it_is_shown_or_linked_to(route: list[str]) -> None:
+def test_routes_introduce_or_link_everything_before_using_it(route: list[str]) -> None:
     assert len(route) > 10
     assert [*unshown({name: CHAPTERS[name] for name in route})] == []
