@@ -71,7 +71,7 @@ def test_killed_forkserver_is_reported(tmp_path: Path) -> None:
     with Workers([]) as workers:
         workers._forkserver.kill()
         workers._forkserver.wait()
-        for _ in range(2):  # the second finds closed what the first has closed
+        for _ in range(2):  # the second call finds a closed socket
             with pytest.raises(RuntimeError, match=r"is gone \(exit code -9\)"):
                 workers.run(find_docstrings, "keyword", tmp_path, seconds=30)
         workers.stop()

@@ -19,7 +19,7 @@ Claims = Any
 
 
 def test_true_pages_end_with_status_0(claims: Claims) -> None:
-    Path("pyproject.toml").write_text("[tool.other\n")  # what others do wrong is not reported
+    Path("pyproject.toml").write_text("[tool.other\n")  # errors in other tables are not reported
     status, (page, total), _ = claims("verify", "page.md", page=TRUE)
     assert (status, page[:35]) == (0, "true   page.md  (1 claim, 1 check, ")
     assert total.startswith("1 page, 1 claim, 1 check: all true (")
@@ -167,7 +167,7 @@ HANGS = """\
 ```{code-cell} python
 import pathlib, time
 pathlib.Path("part").write_text(pathlib.Path("/proc/self/stat").read_text())
-pathlib.Path("part").rename("stat")  # whole from the start
+pathlib.Path("part").rename("stat")  # so that a reader never sees half of it
 time.sleep(600)
 ```
 """

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sphinx_claims._config import Config, find_pages, path_from
+from sphinx_claims._config import Config, find_pages, relative_path
 from sphinx_claims._judging.pages import read_pages
 from sphinx_claims._page import Cell, Escape
 from sphinx_claims._reading.read import parse_page, read_page
@@ -63,10 +63,10 @@ def test_page_that_cannot_be_read_is_one_problem(content: bytes, tmp_path: Path)
 
 def test_pipe_folder_or_dangling_link_is_not_read(tmp_path: Path) -> None:
     pipe, folder, gone = (tmp_path / name for name in ("pipe.md", "folder.md", "gone.md"))
-    if hasattr(os, "mkfifo"):  # else it is not there at all
+    if hasattr(os, "mkfifo"):  # without mkfifo, the file is missing
         os.mkfifo(pipe)
     folder.mkdir()
-    with contextlib.suppress(OSError):  # without the right to make one it is not there either
+    with contextlib.suppress(OSError):  # without the right to make links, it is missing
         gone.symlink_to(tmp_path / "nowhere.md")
     (folder / "page.md").write_text("# A page in a folder that is named like one\n")
     assert find_pages([folder]) == [folder / "page.md"]
@@ -142,10 +142,10 @@ def test_escapes_are_listed_with_their_reasons_also_those_of_included_files(
 
 
 def test_file_on_another_drive_keeps_its_whole_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert path_from("/a/b", "/a/c/page.md") == "../c/page.md"
+    assert relative_path("/a/b", "/a/c/page.md") == "../c/page.md"
 
     def on_another_drive(*_: object) -> str:
         raise ValueError("path is on mount 'C:', start on mount 'D:'")
 
     monkeypatch.setattr(os.path, "relpath", on_another_drive)
-    assert path_from("/a/b", Path("/a/c/page.md")) == "/a/c/page.md"
+    assert relative_path("/a/b", Path("/a/c/page.md")) == "/a/c/page.md"

@@ -36,7 +36,7 @@ def translated(folder: Path, sentence: str, translation: str, language: str = "d
     messages.mkdir(parents=True, exist_ok=True)
     quoted = (text.replace('"', '\\"') for text in (sentence, translation))
     (messages / "index.po").write_text('msgid "{}"\nmsgstr "{}"\n'.format(*quoted), "utf-8")
-    # To index Chinese as Sphinx does, a dictionary is loaded, which takes longer than the rest.
+    # Sphinx would load a dictionary to index Chinese, which takes longer than the test.
     searched = "html_search_language = 'en'\n"
     return f"language = '{language}'\nlocale_dirs = ['locales']\n{searched}"
 

@@ -285,7 +285,7 @@ def test_false_expression_is_red_in_its_sentence(built: Built) -> None:
         "claim executed claim-false: 1 > 2",
         "claim executed claim-false: 2 > 3",
         "claim executed: 1 < 2",
-        "claim executed: 1 > 2",  # which holds no longer, as its page says
+        "claim executed: 1 > 2",  # outside its versions
     ]
     style = (build.folder / "_build" / "html" / "_static" / "sphinx-claims.css").read_text()
     assert re.search(r"code\.literal\.claim-false \{[^}]*color: var\(--claims-false\)", style)
@@ -363,6 +363,6 @@ def test_single_file_builders_mark_true_and_false_claims(
     assert (status, told.count("claim is FALSE")) == (1, 3)
     shown = (build.html / name).read_text()
     assert shown.count("line 11: claim is FALSE") == 2
-    if builder == "singlehtml":  # as the tree has them
+    if builder == "singlehtml":  # in the order of the document
         found = re.findall(r'class="claim claim-(\w+) ', shown)
         assert found == ["false", "false", "true", "skipped"]

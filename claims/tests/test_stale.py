@@ -106,7 +106,7 @@ def test_excluded_page_is_listed_and_not_judged(build: Building) -> None:
     assert excluded in build.status.splitlines()
 
 
-# What a configuration may ask for, as much of it in each as does not contradict the rest.
+# Settings that could hide a false page, in groups that do not contradict each other.
 CONFIGURATIONS = {
     "force": [
         SILENT,

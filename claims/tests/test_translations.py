@@ -70,7 +70,7 @@ def test_changed_fact_in_a_translation_is_reported(
         ("Two of them.", "两个。"),
         ("It takes 1,000 steps.", "需要1000步。"),
         ("The {term}`Leaf`.", "{term}`叶子 <leaf>`。"),
-        ("An {term}`edge`.", "{term}`边 <edge>`。"),  # which no entry defines
+        ("An {term}`edge`.", "{term}`边 <edge>`。"),  # a term without an entry
         ("{py:func}`torch.add` adds.", "{py:func}`加法 <torch.add>`。"),
         ("It is −3.", "它是 -3。"),
         ("See $x ^ 2$.", "见 $x^2$。"),
@@ -222,7 +222,7 @@ def test_facts_and_their_order_are_compared_in_prose(reviewed: Config) -> None:
     assert "unreviewed" in line
     assert main(["review", "zh_CN", "docs/leaf.md", "--accept"]) == 0
     assert told(reviewed) == []
-    keep(catalogue_of(reviewed), CATALOGUE)  # which is as the sentence has it, and was not compared
+    keep(catalogue_of(reviewed), CATALOGUE)  # in the order of the sentence, but not reviewed
     assert len(told(reviewed)) == 1
 
 

@@ -117,7 +117,7 @@ def test_version_ranges_need_a_package(tmp_path: Path) -> None:
     rule = "the versions of a claim are those of a package"
     assert red(None) == [f"page.md:{LINE}: {rule}: set package in [tool.claims] to its name"]
     assert red("sphinx") == []
-    assert red("markdown_it") == []  # of the distribution markdown-it-py
+    assert red("markdown_it") == []  # installed as markdown-it-py
 
 
 # --- Inside of it

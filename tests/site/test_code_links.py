@@ -11,7 +11,7 @@ from tests.sphinx_builds import build
 
 CONF = """
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.intersphinx", "accessible", "code_links"]
-source_suffix = {".rst": "restructuredtext"}  # the default is one dict, which others write into
+source_suffix = {".rst": "restructuredtext"}  # the default dict is shared between sites
 intersphinx_mapping = {"torch": ("https://a.b/c", "torch.txt")}
 """
 INVENTORY = """\

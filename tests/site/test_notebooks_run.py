@@ -27,7 +27,7 @@ import matplotlib.pyplot, torch, torch._dynamo, torch.autograd.gradcheck, torch.
 from leafgrad import higher_order_grad, laplacian, preflight
 from IPython.core.interactiveshell import InteractiveShell
 
-# Who reads no traceback need not wait for the source around each of its lines.
+# Minimal tracebacks do not read the source of each frame.
 shell = InteractiveShell.instance(history_length=0, xmode="Minimal")
 matplotlib.use("agg")
 notebooks = {file: nbformat.read(file, as_version=4) for file in sys.argv[1:]}
@@ -46,7 +46,7 @@ def run(file):
 for file in sys.argv[1:]:
     if multiprocessing.get_start_method() == "spawn":
         shell.reset()
-        shell.user_ns["__spec__"] = None  # as in a new one
+        shell.user_ns["__spec__"] = None  # as in a new process
         torch.set_default_dtype(torch.float32)
         run(file)
     else:

@@ -12,7 +12,7 @@ from tests.sphinx_builds import build
 
 CONF = """
 extensions = ["myst_parser", "routes"]
-source_suffix = {".md": "markdown"}  # the default is one dict, which others write into
+source_suffix = {".md": "markdown"}  # the default dict is shared between sites
 root_doc = "tutorial/index"
 """
 TREE = "\n```{toctree}\n:numbered: 2\n:hidden:\n\none\ntwo\n```\n"
@@ -67,7 +67,7 @@ def test_chapters_and_the_tutorial_show_each_route(site: Site) -> None:
     assert "@Learner: 2 of 3" in b
     assert "@PINN" not in b
     assert '<p>@Learner, next: <a href="b.html">Chapter b &amp; more</a></p>' in a
-    assert '<p>@Learner, next: <a href="two.html">Go on</a></p>' in b  # each part at its page
+    assert '<p>@Learner, next: <a href="two.html">Go on</a></p>' in b  # each part has a page
     assert '<p>@PINN practitioner, next: <a href="c.html">Chapter c &' in a
     assert "<p>@PINN practitioner: the route ends here." in c
     learner, pinn = re.findall(r'<div class="route-list.*?</div>', site.page("index"), re.DOTALL)

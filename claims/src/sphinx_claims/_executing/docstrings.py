@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from sphinx_claims._config import path_from
+from sphinx_claims._config import relative_path
 from sphinx_claims._page import Doctest, Page
 from sphinx_claims._python import parse_python
 
@@ -33,7 +33,7 @@ def find_docstrings(module: str, root: Path) -> Iterator[Page]:
     places = {(test.filename or module, _line_of(test)): test for test in tests}
     for (file, line), test in sorted(places.items()):
         items = (Doctest(line=line, source=test.docstring or ""),)
-        yield Page(path=path_from(root, file), items=items, module=test.globs["__name__"])
+        yield Page(path=relative_path(root, file), items=items, module=test.globs["__name__"])
 
 
 def _line_of(test: doctest.DocTest) -> int:

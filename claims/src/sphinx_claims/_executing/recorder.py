@@ -1,4 +1,4 @@
-"""What the checks of a page report to, in whatever process they are evaluated."""
+"""Collects the checks of a page, in the page's process and in forked ones."""
 
 import contextlib
 import io
@@ -31,10 +31,10 @@ _ALWAYS_TRUE = (
 
 
 class Recorder:
-    """Keeps every evaluation since it was last emptied, also those in other processes of the page.
+    """Keeps each evaluated check until `take`, also those of forked processes.
 
-    One that a function makes is noted where the cell of `path` calls it, which asks for it.
-    A process that was forked since has a copy of it.
+    A check in a function is recorded at the line of the cell that calls the function.
+    A forked process has a copy, which writes to a shared file.
     """
 
     def __init__(self, path: str) -> None:
@@ -42,7 +42,7 @@ class Recorder:
         self.settle()
 
     def settle(self) -> None:
-        """Take this process as the one that empties it."""
+        """Make this process the one that takes the checks."""
         self._process = os.getpid()
         self._checks: deque[Check] = deque()
         self._elsewhere = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
@@ -56,9 +56,9 @@ class Recorder:
     def asserting(
         self, line: int, text: str, test: object, operands: Callable[[], dict[str, Any]]
     ) -> bool:
-        """Report an assert of `text`; `operands` is asked for its parts if it failed."""
+        """Record an assert; `operands` returns the values of its parts if it failed."""
         passed = bool(test)
-        found = "" if passed else _shown(operands)
+        found = "" if passed else _format_operands(operands)
         if isinstance(test, _ALWAYS_TRUE):
             kind = type(test).__name__
             found = f"it is a {kind}, which is always true: call it, or compare it"
@@ -67,21 +67,21 @@ class Recorder:
 
     @contextlib.contextmanager
     def calling(self, line: int, text: str) -> Iterator[None]:
-        """Report what a statement of `text` checks that raises where it is not true."""
+        """Record a call that raises if it is not true, such as `assert_allclose`."""
         try:
             yield
         except BaseException:
-            self._note(line, text, kind="caught", passed=True)  # if not, the cell tells of it
+            self._note(line, text, kind="caught", passed=True)  # the cell reports its error
             raise
         self._note(line, text, passed=True)
 
     def has_told(self, error: BaseException | None) -> bool:
-        """Return whether `error` is that of an assert which was reported as false."""
+        """Return whether `error` comes from an assert that was recorded as false."""
         return isinstance(error, AssertionError) and line_of(error, self._path) in self._false
 
     def take(self) -> list[Check]:
-        """Return what was reported, and forget it."""
-        taken = [*self._from_forked()]
+        """Return the recorded checks and remove them."""
+        taken = [*self._read_forked()]
         while self._checks:
             taken.append(self._checks.popleft())
         return taken
@@ -95,7 +95,7 @@ class Recorder:
         self._keep(Check(line=line, kind=kind, text=text, passed=passed, found=found, asked=asked))
 
     def _asking(self) -> int | None:
-        """Return the line of the cell that is being executed; None where a thread has none."""
+        """Return the line of the cell that is running, or None in a thread."""
         frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented
         while frame is not None:
             line = line_on_page(self._path, frame.f_code.co_filename, frame.f_lineno)
@@ -110,7 +110,7 @@ class Recorder:
         else:
             os.write(self._elsewhere.fileno(), pickle.dumps(check))
 
-    def _from_forked(self) -> Iterator[Check]:
+    def _read_forked(self) -> Iterator[Check]:
         if not hasattr(os, "fork"):
             return
         file = self._elsewhere.fileno()
@@ -121,7 +121,7 @@ class Recorder:
             yield pickle.load(stream)  # noqa: S301 - written by a copy of this process
 
 
-def _shown(operands: Callable[[], dict[str, Any]]) -> str:
+def _format_operands(operands: Callable[[], dict[str, Any]]) -> str:
     brief = reprlib.Repr()
     brief.maxother = brief.maxstring = brief.maxlong = 80
     try:

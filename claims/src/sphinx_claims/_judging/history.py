@@ -1,4 +1,4 @@
-"""What earlier runs on other versions found; it counts for claims that have not changed since."""
+"""Verdicts of earlier runs on other versions, for claims that have not changed since."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ from sphinx_claims._judging.verdict import ClaimVerdict
 from sphinx_claims._page import Problem
 
 CHANGED = "changed"
-"""The word for a claim that was not judged since it changed."""
+"""The verdict on a claim that changed after the run."""
 
 WORDS = ("true", "skipped", "false", CHANGED)
 
@@ -34,7 +34,7 @@ class Run:
     claims: Mapping[str, tuple[str, str]]
 
     def word(self, verdict: ClaimVerdict) -> str:
-        """Return what the run found of a claim as it is now."""
+        """Return the run's verdict on the current form of a claim."""
         word, digest = self.claims.get(verdict.claim.id, (CHANGED, ""))
         return word if digest == verdict.digest else CHANGED
 
@@ -61,21 +61,21 @@ def read_run(file: Path, package: str) -> Run | Problem:
             date=str(kept["date"]),
             tests={word: int(kept["tests"][word]) for word in ("passed", "failed", "skipped")},
             problems=int(kept["problems"]),
-            claims={name: _judged(text) for name, text in kept["claims"].items()},
+            claims={name: _split_verdict(text) for name, text in kept["claims"].items()},
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}"
         return Problem(1, f"this must be what a run on another {package} has found: {what}")
 
 
-def _judged(text: str) -> tuple[str, str]:
+def _split_verdict(text: str) -> tuple[str, str]:
     word, digest = text.split()
     return word, digest
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class History:
-    """The files of earlier runs: for each a run, or what is wrong with it."""
+    """The files of earlier runs; for an invalid file, a problem."""
 
     config: Config
     files: Mapping[str, Run | Problem]
@@ -87,7 +87,7 @@ class History:
         return sorted(runs, key=lambda run: Version(run.version))
 
     def broken(self) -> Iterator[tuple[str, Problem]]:
-        """Yield what is wrong with files."""
+        """Yield the problems of invalid files."""
         for file, run in self.files.items():
             if isinstance(run, Problem):
                 yield file, run

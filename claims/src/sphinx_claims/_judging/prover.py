@@ -28,7 +28,7 @@ Report = Callable[[PageVerdict], None]
 
 
 class Prover(contextlib.ExitStack):
-    """A context that remembers which ids its pages took, and keeps what their processes import."""
+    """Judges pages again and again with the same processes, and checks that ids are unique."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ def prove_in(
     release = find_release(workers, config)
     documented = (_docstrings(module, config, workers) for module in config.docstrings)
     docstrings = (with_settings(page, config) for found in documented for page in found)
-    pages = [*dict.fromkeys((*pages, *docstrings))]  # modules share what they import
+    pages = [*dict.fromkeys((*pages, *docstrings))]  # modules may export the same function
     judged = functools.partial(judge_page, config=config, workers=workers, release=release)
     verdicts = []
     with ThreadPoolExecutor(os.cpu_count()) as threads:
@@ -80,7 +80,7 @@ def prove_in(
             for verdict in threads.map(judged, pages):
                 report(verdict)
                 verdicts.append(verdict)
-        except BaseException:  # Ctrl-C, or nobody is there to report to
+        except BaseException:  # Ctrl-C, or standard output is closed
             workers.stop()
             raise
     translations = read_translations(config, pages)
