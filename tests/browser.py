@@ -13,5 +13,5 @@ SWITCHES = [
     "--disable-background-networking",
     "--no-first-run",
     "--hide-scrollbars",
-    "--no-startup-window",  # with a tab of its own
+    "--no-startup-window",  # tests open their own tabs
 ]

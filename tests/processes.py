@@ -2,6 +2,8 @@
 
 import os
 import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,3 +22,23 @@ def link(file: Path, target: str) -> None:
         file.symlink_to(target)
     except OSError as error:
         pytest.skip(f"no links can be made here: {error}")
+
+
+def wait(happens: Callable[[], object]) -> None:
+    """Wait for something, and fail after a minute."""
+    deadline = time.monotonic() + 60
+    while not happens():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def is_running(process: int | str) -> bool:
+    """Return whether a process runs, named by its number or by a copy of `/proc/self/stat`."""
+    begun = str(process).rpartition(")")[2].split()
+    try:
+        stat = Path("/proc", str(process).split()[0], "stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    state, *fields = stat.rpartition(")")[2].split()
+    # A number may come again, but not with the same start.
+    return state != "Z" and begun[19:20] in ([], [fields[18]])

@@ -26,7 +26,7 @@ def total(count: int, first: int, run: Callable[[int], Count]) -> Count:
     return found
 
 
-# The last fifty take the lines that the others do.
+# The last fifty programs run every line that the others run.
 @pytest.mark.parametrize(
     "first",
     [
@@ -56,9 +56,9 @@ def test_reports_on_models_match_backward() -> None:
     assert found.programs == len(MODELS)
 
 
-# What a reentrant checkpoint does is not in the graph, and torch.autograd.grad() refuses it.
+# A reentrant checkpoint hides its operations, and torch.autograd.grad() refuses it.
 LOOKED_AT = [name for name in MODELS if name != "reentrant_blocks"]
-# To put its caches back takes lines that nothing else does.
+# Only this model runs the code that restores the caches of a checkpoint.
 ALONE = "selectively_checkpointed"
 
 

@@ -92,7 +92,7 @@ def test_local_part_is_described(model: str, parts: dict[str, Any], told: list[A
         assert parts.items() <= process[model]["parts"].items()
 
 
-def test_only_what_no_process_fills_has_a_finding(told: list[Any]) -> None:
+def test_only_unfilled_parameters_are_reported(told: list[Any]) -> None:
     unused = {"1.idle.bias": "unused", "1.idle.weight": "unused"}
     expected = {"sharded_with_an_idle_head": unused}
     for process in told:

@@ -267,7 +267,7 @@ def test_recording_cannot_start_in_compiled_code() -> None:
         compiled(step, backend="eager")(points())
 
 
-def test_functions_as_the_compiler_traces_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_functions_work_while_dynamo_traces(monkeypatch: pytest.MonkeyPatch) -> None:
     # What the compiler reads instead of running it.
     monkeypatch.setattr(torch.compiler, "is_dynamo_compiling", lambda: True)
     assert describe_tensor(points()).shape == (5, 2)

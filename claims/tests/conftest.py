@@ -184,10 +184,10 @@ class Building:
         texts = {f"{name}.md": text for name, text in pages.items()}
         for name, text in {**texts, "conf.py": conf, "pyproject.toml": toml}.items():
             file = self.folder / name
-            if not file.exists() or file.read_text() != text:  # or it is as new as a changed one
+            if not file.exists() or file.read_text() != text:  # a rewritten file would look changed
                 file.write_text(text)
         status, warnings = io.StringIO(), io.StringIO()
-        # Of warnings MyST-NB has some of Sphinx; catalogues would be added to those of other tests.
+        # MyST-NB causes warnings of Sphinx; the translations of other tests must not change.
         with (
             docutils_namespace(),
             catch_warnings(action="ignore"),

@@ -89,7 +89,7 @@ def told_by_sphinx(kind: str, folder: Path, workers: Workers) -> dict[str, set[i
     return red
 
 
-def test_a_build_is_red_on_the_lines_on_which_the_reader_is(
+def test_sphinx_build_reports_the_lines_that_verify_reports(
     tmp_path: Path, workers_for: WorkersFor
 ) -> None:
     red = told_by_sphinx("false", tmp_path, workers_for(""))

@@ -1,6 +1,5 @@
 """What a page leaves behind ends with it, and nobody waits for what has left its group."""
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,10 +7,9 @@ import pytest
 
 from sphinx_claims._executing.spawned import usual_kind
 from sphinx_claims._judging.verdict import PageVerdict
+from tests.processes import is_running, wait
 
-pytestmark = [
-    pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes"),
-]
+pytestmark = pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
 
 Judge = Callable[..., PageVerdict]
 
@@ -30,7 +28,7 @@ NEVER = {
 
 
 @pytest.mark.parametrize("cell", NEVER.values(), ids=NEVER)
-def test_what_never_ends_is_red_at_the_last_cell(cell: str, judge: Judge) -> None:
+def test_endless_thread_or_process_is_red_at_the_last_cell(cell: str, judge: Judge) -> None:
     (problem,) = judge(_page(cell, "y = 1"), timeout=1).problems
     assert problem.message == "the page stopped here: it ran longer than 1 s"
     assert problem.line == 3 + len(cell.splitlines()) + 2
@@ -45,25 +43,14 @@ STRAGGLERS = {
 
 
 @pytest.mark.parametrize("cell", STRAGGLERS.values(), ids=STRAGGLERS)
-def test_a_child_left_running_delays_no_verdict(cell: str, judge: Judge) -> None:
+def test_child_process_left_running_does_not_delay_the_verdict(cell: str, judge: Judge) -> None:
     imports = "import multiprocessing as m, os, subprocess, time"
     assert judge(_page(imports, cell, "assert os.getpid() > 0"), timeout=20).problems == ()
 
 
-def test_a_process_of_the_page_s_group_ends_with_the_page(judge: Judge, tmp_path: Path) -> None:
+def test_forked_process_ends_with_its_page(judge: Judge, tmp_path: Path) -> None:
     write = f"open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid()))"
     child = f"import os, time\nx = os.fork()\nif x == 0:\n  {write}\n  time.sleep(99)"
     judge(_page(child, "time.sleep(0.5)"))
     child_id = int((tmp_path / "pid").read_text())
-    deadline = time.monotonic() + 10
-    while _runs(child_id) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert not _runs(child_id)
-
-
-def _runs(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
+    wait(lambda: not is_running(child_id))

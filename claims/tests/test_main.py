@@ -5,14 +5,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.processes import link, needs_proc
+from tests.processes import is_running, link, needs_proc, wait
 
 TRUE = "# Page\n\n:::{claim} sums/two\nA sum.\n:::\n\n{claim}`1 + 1 == 2`\n"
 FALSE = TRUE.replace("sums/two", "sums/three").replace("== 2", "== 3")
@@ -21,7 +19,7 @@ Claims = Any
 
 
 def test_true_pages_end_with_status_0(claims: Claims) -> None:
-    Path("pyproject.toml").write_text("[tool.other\n")  # what others do wrong is not reported
+    Path("pyproject.toml").write_text("[tool.other\n")  # errors in other tables are not reported
     status, (page, total), _ = claims("verify", "page.md", page=TRUE)
     assert (status, page[:35]) == (0, "true   page.md  (1 claim, 1 check, ")
     assert total.startswith("1 page, 1 claim, 1 check: all true (")
@@ -45,7 +43,7 @@ def test_false_pages_end_with_status_1_and_every_red_line(claims: Claims) -> Non
     assert [problem["page"] for problem in ledger["problems"]] == ["docs/b.md"]
 
 
-def test_without_paths_pyproject_says_what_is_verified(claims: Claims) -> None:
+def test_verify_without_paths_takes_them_from_pyproject(claims: Claims) -> None:
     table = "pages = ['README.md']\ndocstrings = ['library', 'missing']\n"
     library = (
         '"""A library."""\n__all__ = ["one"]\n\n\ndef one():\n    """\n    >>> 1\n    2\n    """\n'
@@ -61,7 +59,7 @@ def test_without_paths_pyproject_says_what_is_verified(claims: Claims) -> None:
     ]
 
 
-def test_claims_must_have_ids_of_their_own_and_known_sources(claims: Claims) -> None:
+def test_claims_need_unique_ids_and_known_sources(claims: Claims) -> None:
     sourced = TRUE.replace("two\n", "two\n:sources: article L1, rumour L2\n\n")
     table = "pages = ['a.md', 'b.md']\ndocuments = { article = 'An article' }\n"
     run = claims("verify", toml=table, a=TRUE, b=sourced)
@@ -73,7 +71,7 @@ def test_claims_must_have_ids_of_their_own_and_known_sources(claims: Claims) -> 
     ]
 
 
-def test_a_page_may_stand_outside_the_project(
+def test_page_outside_the_project_is_judged(
     claims: Claims, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("project").mkdir()
@@ -164,49 +162,62 @@ def test_a_page_that_cannot_be_read_is_red(claims: Claims) -> None:
 
 
 HANGS = """\
+# Page
+
 ```{code-cell} python
-import os, pathlib, time
-pathlib.Path("pid").write_text(str(os.getpid()));
+import pathlib, time
+pathlib.Path("part").write_text(pathlib.Path("/proc/self/stat").read_text())
+pathlib.Path("part").rename("stat")  # so that a reader never sees half of it
 time.sleep(600)
 ```
 """
 
 
-def _verify(folder: Path, stdout: int) -> "subprocess.Popen[str]":
-    (folder / "a.md").write_text("# A\n")
-    (folder / "b.md").write_text(HANGS)
-    command = [sys.executable, "-m", "sphinx_claims", "verify", "a.md", "b.md"]
+def start(folder: Path, *command: str, stdout: int = subprocess.DEVNULL) -> Any:
+    """Start a command on a true page and one that hangs."""
+    toml = '[tool.claims]\npages = ["first.md", "index.md"]\ntimeout = 600\n'
+    texts = {"pyproject.toml": toml, "conf.py": "extensions = ['sphinx_claims']\n"}
+    for name, text in {
+        **texts,
+        "first.md": "---\norphan: 1\n---\n# A\n",
+        "index.md": HANGS,
+    }.items():
+        (folder / name).write_text(text)
     return subprocess.Popen(
-        command, stdout=stdout, stderr=subprocess.PIPE, text=True, process_group=0, cwd=folder
+        [sys.executable, "-m", *command],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+        cwd=folder,
     )
-
-
-def _wait(happens: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not happens():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @needs_proc
 @pytest.mark.usefixtures("interruptible")
-def test_control_c_ends_everything_at_once(tmp_path: Path) -> None:
-    pid = tmp_path / "pid"
-    with _verify(tmp_path, subprocess.DEVNULL) as running:
-        _wait(lambda: pid.is_file() and pid.read_text())
+@pytest.mark.parametrize(
+    ("command", "status", "said"),
+    [("sphinx_claims verify", 130, ""), ("sphinx -q . _build", 2, "Interrupted!")],
+)
+def test_control_c_ends_everything_at_once(
+    command: str, status: int, said: str, tmp_path: Path
+) -> None:
+    stat = tmp_path / "stat"
+    with start(tmp_path, *command.split()) as running:
+        wait(stat.is_file)
         os.killpg(running.pid, signal.SIGINT)
-        _, error = running.communicate(timeout=30)
-    assert (running.returncode, error) == (130, "")
-    _wait(lambda: not Path("/proc", pid.read_text()).exists())
+        _, error = running.communicate(timeout=60)
+    assert (running.returncode, error.strip()) == (status, said)
+    wait(lambda: not is_running(stat.read_text()))
 
 
 @needs_proc
-def test_where_nobody_reads_on_everything_ends(tmp_path: Path) -> None:
+def test_closed_standard_output_ends_all_processes(tmp_path: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
-    with _verify(tmp_path, writer) as running:
+    with start(tmp_path, "sphinx_claims", "verify", stdout=writer) as running:
         os.close(writer)
-        _, error = running.communicate(timeout=30)
+        _, error = running.communicate(timeout=60)
     assert (running.returncode, error) == (141, "")
-    if (pid := tmp_path / "pid").is_file():  # it may have ended before it began
-        _wait(lambda: not Path("/proc", pid.read_text()).exists())
+    if (stat := tmp_path / "stat").is_file():  # the page may not have begun
+        wait(lambda: not is_running(stat.read_text()))

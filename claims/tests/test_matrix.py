@@ -62,7 +62,7 @@ def verified(claims: Claims) -> Callable[..., tuple[int, dict[str, Any], list[st
 # --- The ledger
 
 
-def test_the_ledger_tells_what_each_claim_was_on_each_version_the_oldest_first(
+def test_ledger_lists_verdicts_by_version_oldest_first(
     verified: Verified,
 ) -> None:
     assert verified()[1]["versions"] == []
@@ -125,18 +125,6 @@ def test_the_digest_changes_with_a_claim_and_with_nothing_else() -> None:
 # --- What cannot stay
 
 
-def test_a_claim_that_vanished_is_red_once_where_a_run_names_it(verified: Verified) -> None:
-    keep("2.10.0", {"sums/two": "true 0123", "sums/gone": "true 4567"})
-    keep("2.15.0", {"sums/gone": "true 4567"})
-    status, _, (line,) = verified()
-    assert status == 1
-    assert line == (
-        "runs/2.10.0.json:12: claim sums/gone was judged on torch 2.10.0, 2.15.0 and has vanished: "
-        "judge the claims there again, or give it its id back"
-    )
-    assert verified("page.md")[0] == 0  # who judges some pages hears nothing of others
-
-
 @pytest.mark.parametrize(
     ("version", "facts", "what"),
     [
@@ -149,7 +137,7 @@ def test_a_claim_that_vanished_is_red_once_where_a_run_names_it(verified: Verifi
     ],
     ids=["name", "count", "number", "digest", "list", "bytes"],
 )
-def test_a_data_file_that_is_none_is_red(
+def test_invalid_file_of_a_run_is_red(
     version: str, facts: dict[str, Any] | None, what: str, verified: Verified
 ) -> None:
     keep(version, **facts or {})
@@ -167,7 +155,7 @@ def text_of(html: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", html).split())
 
 
-def test_the_ledger_page_has_a_table_of_versions_and_tells_where_a_verdict_differs(
+def test_ledger_page_shows_versions_and_differing_verdicts(
     build: Any,
 ) -> None:
     Path("page.md").unlink()
@@ -189,7 +177,7 @@ def test_the_ledger_page_has_a_table_of_versions_and_tells_where_a_verdict_diffe
     assert page.count("on torch") == 2
 
 
-def test_the_ledger_page_tells_the_range_of_a_claim(build: Any) -> None:
+def test_ledger_page_shows_the_version_range_of_a_claim(build: Any) -> None:
     Path("page.md").unlink()
     ranged = TWO.replace("\nA sum", "\n:since: 1.0\n:until: 99\n\nA sum")
     assert build(index="# Page\n\n```{claims-ledger}\n```\n\n" + ranged) == (0, "")

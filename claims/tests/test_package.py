@@ -50,7 +50,7 @@ def test_the_wheel_holds_every_module_the_command_and_the_plugin(tmp_path: Path)
     assert "[pytest11]\nsphinx-claims = sphinx_claims." in declared
 
 
-def test_the_version_and_the_needs_are_the_ones_of_the_metadata() -> None:
+def test_version_and_dependencies_match_the_metadata() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     assert importlib.metadata.version("sphinx-claims") == project["version"]
     required = importlib.metadata.requires("sphinx-claims") or []

@@ -115,7 +115,7 @@ def test_module_that_cannot_be_preloaded_is_an_error_in_one_line(
 
 
 @forked
-def test_process_that_was_forked_meanwhile_keeps_nobody_waiting() -> None:
+def test_process_with_an_inherited_socket_does_not_delay_the_end() -> None:
     sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
     started = time.monotonic()
     with Workers(()) as running:

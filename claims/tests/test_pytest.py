@@ -49,7 +49,7 @@ def _red(result: pytest.RunResult) -> list[str]:
     return [line for line in result.outlines if line.startswith("docs/page.md:")]
 
 
-def test_each_claim_is_an_item_and_so_is_the_rest_of_its_page(project: pytest.Pytester) -> None:
+def test_each_claim_and_the_rest_of_a_page_are_items(project: pytest.Pytester) -> None:
     result = project.runpytest("docs", "--verbose")
     result.stdout.fnmatch_lines(
         [
@@ -73,7 +73,7 @@ def test_collecting_executes_nothing_and_a_run_each_page_once(project: pytest.Py
     assert project.path.joinpath("docs", "count").read_text() == "x"
 
 
-def test_a_claim_after_the_end_of_its_page_fails(project: pytest.Pytester) -> None:
+def test_claim_after_the_page_exits_fails(project: pytest.Pytester) -> None:
     ends = "```{code-cell} python\nimport os; os._exit(0)\n```\n\n"
     project.path.joinpath("docs", "page.md").write_text(ends + PAGE)
     result = project.runpytest("docs/page.md::sums/two")
@@ -102,7 +102,7 @@ def test_red_lines_are_annotated_on_github(
     assert place + text + sentence in result.outlines
 
 
-def test_a_table_that_is_wrong_is_one_line(project: pytest.Pytester) -> None:
+def test_invalid_table_is_reported_in_one_line(project: pytest.Pytester) -> None:
     project.makepyprojecttoml(TABLE.replace("docs", "gone"))
     result = project.runpytest("docs")
     result.assert_outcomes(errors=1)
@@ -110,7 +110,7 @@ def test_a_table_that_is_wrong_is_one_line(project: pytest.Pytester) -> None:
     assert "Traceback" not in result.stdout.str()
 
 
-def test_a_page_that_no_table_names_is_no_test(project: pytest.Pytester) -> None:
+def test_page_outside_the_table_is_not_collected(project: pytest.Pytester) -> None:
     project.makepyprojecttoml(TABLE.replace("docs", "other.md"))
     project.path.joinpath("other.md").write_text("# Other\n")
     project.runpytest("docs").assert_outcomes()
@@ -118,7 +118,7 @@ def test_a_page_that_no_table_names_is_no_test(project: pytest.Pytester) -> None
     project.runpytest(".").assert_outcomes()
 
 
-def test_without_what_it_needs_only_the_pages_are_red(project: pytest.Pytester) -> None:
+def test_missing_dependency_fails_only_the_pages(project: pytest.Pytester) -> None:
     project.makepyfile("def test_this(): pass")
     without = "import sys; sys.modules['yaml'] = None; import pytest; "
     options = "sys.exit(pytest.main(['-q', '--continue-on-collection-errors']))"
@@ -129,7 +129,7 @@ def test_without_what_it_needs_only_the_pages_are_red(project: pytest.Pytester) 
     )
 
 
-def test_where_no_page_is_asked_for_nothing_is_imported() -> None:
+def test_plugin_imports_nothing_heavy_without_pages() -> None:
     heavy = "{'docutils', 'IPython', 'myst_parser', 'sphinx', 'torch', 'yaml'}"
     imported = f"import sys, sphinx_claims._pytest; print({heavy} & set(sys.modules))"
     assert subprocess.check_output([sys.executable, "-c", imported], text=True) == "set()\n"

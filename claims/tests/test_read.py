@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sphinx_claims._config import Config, find_pages, path_from
+from sphinx_claims._config import Config, find_pages, relative_path
 from sphinx_claims._judging.pages import read_pages
 from sphinx_claims._page import Cell, Escape
 from sphinx_claims._reading.read import parse_page, read_page
@@ -61,12 +61,12 @@ def test_page_that_cannot_be_read_is_one_problem(content: bytes, tmp_path: Path)
     assert f"{problem.line}: {problem.message}".startswith(NO_PAGES[content])
 
 
-def test_what_is_no_file_is_told_and_not_waited_for(tmp_path: Path) -> None:
+def test_pipe_folder_or_dangling_link_is_not_read(tmp_path: Path) -> None:
     pipe, folder, gone = (tmp_path / name for name in ("pipe.md", "folder.md", "gone.md"))
-    if hasattr(os, "mkfifo"):  # else it is not there at all
+    if hasattr(os, "mkfifo"):  # without mkfifo, the file is missing
         os.mkfifo(pipe)
     folder.mkdir()
-    with contextlib.suppress(OSError):  # without the right to make one it is not there either
+    with contextlib.suppress(OSError):  # without the right to make links, it is missing
         gone.symlink_to(tmp_path / "nowhere.md")
     (folder / "page.md").write_text("# A page in a folder that is named like one\n")
     assert find_pages([folder]) == [folder / "page.md"]
@@ -75,7 +75,7 @@ def test_what_is_no_file_is_told_and_not_waited_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "---\n---\n", "---\n# only a comment\n---\n", "\n\n"])
-def test_a_page_without_anything_is_true(text: str) -> None:
+def test_empty_page_is_true(text: str) -> None:
     page = parse_page(text, "page.md")
     assert (page.items, page.problems) == ((), ())
 
@@ -91,11 +91,11 @@ ODD = [
 
 
 @pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))
-def test_odd_input_makes_no_error_of_ours(text: str) -> None:
+def test_odd_input_does_not_crash_the_reader(text: str) -> None:
     parse_page(text, "page.md")
 
 
-def test_an_include_is_looked_for_where_sphinx_does(tmp_path: Path) -> None:
+def test_include_path_is_resolved_as_in_sphinx(tmp_path: Path) -> None:
     (tmp_path / "conf.py").touch()
     (tmp_path / "part.md").write_text("```pycon\n>>> 1\n1\n```\n")
     (tmp_path / "sub").mkdir()
@@ -119,7 +119,7 @@ BAD_INCLUDES = {
 
 
 @pytest.mark.parametrize("fence", BAD_INCLUDES)
-def test_what_cannot_be_included_is_told(fence: str, tmp_path: Path) -> None:
+def test_unreadable_include_is_reported(fence: str, tmp_path: Path) -> None:
     (tmp_path / "binary.md").write_bytes(b"\xff\x00")
     (tmp_path / "part.md").write_text("Prose.\n")
     file = tmp_path / "page.md"
@@ -141,11 +141,11 @@ def test_escapes_are_listed_with_their_reasons_also_those_of_included_files(
     assert page.of(Escape) == (Escape(line=3, because=because), Escape(line=9, because=because))
 
 
-def test_a_file_to_which_no_way_leads_is_told_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert path_from("/a/b", "/a/c/page.md") == "../c/page.md"
+def test_file_on_another_drive_keeps_its_whole_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert relative_path("/a/b", "/a/c/page.md") == "../c/page.md"
 
     def on_another_drive(*_: object) -> str:
         raise ValueError("path is on mount 'C:', start on mount 'D:'")
 
     monkeypatch.setattr(os.path, "relpath", on_another_drive)
-    assert path_from("/a/b", Path("/a/c/page.md")) == "/a/c/page.md"
+    assert relative_path("/a/b", Path("/a/c/page.md")) == "/a/c/page.md"

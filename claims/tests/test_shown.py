@@ -36,12 +36,12 @@ def translated(folder: Path, sentence: str, translation: str, language: str = "d
     messages.mkdir(parents=True, exist_ok=True)
     quoted = (text.replace('"', '\\"') for text in (sentence, translation))
     (messages / "index.po").write_text('msgid "{}"\nmsgstr "{}"\n'.format(*quoted), "utf-8")
-    # To index Chinese as Sphinx does, a dictionary is loaded, which takes longer than the rest.
+    # Sphinx would load a dictionary to index Chinese, which takes longer than the test.
     searched = "html_search_language = 'en'\n"
     return f"language = '{language}'\nlocale_dirs = ['locales']\n{searched}"
 
 
-def test_a_translation_shows_what_was_judged(build: Building) -> None:
+def test_translation_shows_the_judged_sentence(build: Building) -> None:
     sentence, german = "One plus one is 2: `1 + 1`.", "Eins plus eins ist 2: `1 + 1`."
     conf = translated(build.folder, sentence, german)
     assert build(conf=conf, index=PAGE.format(sentence)) == (0, "")
@@ -64,7 +64,7 @@ def told_in_chinese(build: Building, translation: str, *, accepted: bool = True)
     return page
 
 
-def test_a_translation_that_was_compared_stands_for_itself(build: Building) -> None:
+def test_reviewed_translation_is_shown_without_the_sentence(build: Building) -> None:
     page = told_in_chinese(build, CHINESE)
     assert '✓<span class="claim-word"> 成立</span>' in page
     assert page.count("一加一等于2") == 2  # on the page and in its ledger
@@ -80,7 +80,7 @@ def test_a_translation_that_was_compared_stands_for_itself(build: Building) -> N
         ("", "missing", "这句话尚未翻译。"),
     ],
 )
-def test_a_page_tells_what_is_known_of_a_translation(
+def test_page_shows_the_state_of_a_translation(
     translation: str, word: str, told: str, build: Building
 ) -> None:
     page = told_in_chinese(build, translation, accepted=False)
@@ -93,20 +93,20 @@ def test_a_page_tells_what_is_known_of_a_translation(
 VALUE, CHINESE_VALUE = "It is {value}`1 + 1`.", "它是{value}`1 + 1`。"
 
 
-def test_a_value_stands_in_its_translation_as_well(build: Building) -> None:
+def test_value_is_inserted_in_the_translation(build: Building) -> None:
     conf = translated(build.folder, VALUE, CHINESE_VALUE, "zh_CN")
     assert build(conf=conf, index=PAGE.format(VALUE)) == (0, "")
     assert '它是<span class="value">2</span>' in build.page()
 
 
-def test_an_expression_that_only_a_translation_has_is_red(build: Building) -> None:
+def test_expression_that_only_the_translation_has_is_red(build: Building) -> None:
     conf = translated(build.folder, VALUE, CHINESE_VALUE.replace("1 + 1", "1 + 2"), "zh_CN")
     status, red = build(conf=conf, index=PAGE.format(VALUE))
     assert status == 1
     assert "`1 + 2` is not executed" in red
 
 
-def test_all_that_the_prover_says_is_translated() -> None:
+def test_each_word_on_the_page_is_translated() -> None:
     folder = Path(sphinx_claims.__file__).parent / "_sphinx"
     said = {word for _, word in BADGES.values()} | {*TRANSLATIONS.values()}
     for file in folder.glob("*.py"):

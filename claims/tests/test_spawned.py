@@ -51,7 +51,7 @@ def judge(tmp_path: Path) -> Iterator[Judge]:
         yield judged
 
 
-def test_a_page_is_judged_as_in_a_forked_process(judge: Judge) -> None:
+def test_page_is_judged_alike_in_a_spawned_process(judge: Judge) -> None:
     verdict = judge(PAGE.replace("LINE", "import sys; y = input"))
     found = "claim is FALSE: x == 2, where x is 1"
     assert verdict.problems == (Problem(17, found),)
@@ -62,19 +62,19 @@ def test_a_page_is_judged_as_in_a_forked_process(judge: Judge) -> None:
     ]
 
 
-def test_no_file_of_a_page_grows_without_end(judge: Judge) -> None:
+def test_size_of_files_is_limited(judge: Judge) -> None:
     pytest.importorskip("resource")
     verdict = judge(PAGE.replace("LINE", "import os; os.truncate(1, 2**31)"))
     assert verdict.problems[0].message.startswith("OSError: [Errno 27] File too large")
 
 
 @needs_fork
-def test_what_a_page_forks_says_nothing(judge: Judge) -> None:
+def test_forked_child_of_a_spawned_page_reports_nothing(judge: Judge) -> None:
     verdict = judge(PAGE.replace("LINE", "import os\nif not os.fork(): os._exit(0)\n_ = os.wait()"))
     assert [problem.line for problem in verdict.problems] == [19]
 
 
-def test_the_setting_asks_for_them_and_they_are_all_there_is_without_fork(
+def test_processes_are_spawned_by_setting_or_without_fork(
     claims: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     has_fork = hasattr(os, "fork") and sys.platform != "darwin"
@@ -88,7 +88,7 @@ def test_the_setting_asks_for_them_and_they_are_all_there_is_without_fork(
         Workers(())
 
 
-def test_nothing_runs_once_it_was_stopped(tmp_path: Path) -> None:
+def test_stopped_workers_run_nothing(tmp_path: Path) -> None:
     spawned = SpawnedWorkers(())
     spawned.stop()
     with pytest.raises(RuntimeError, match="nothing is executed any more"):

@@ -72,7 +72,7 @@ def _outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, build: Building) -
 
 
 @pytest.mark.parametrize("flags", FLAGS.values(), ids=FLAGS)
-def test_a_page_is_red_once_what_it_uses_has_changed_and_red_again(
+def test_page_is_red_in_each_build_after_its_dependency_changed(
     flags: dict[str, Any], build: Building, tmp_path: Path
 ) -> None:
     pages = {name: page.replace("page/true", f"{name}/true") for name, page in PAGES.items()}
@@ -85,9 +85,7 @@ def test_a_page_is_red_once_what_it_uses_has_changed_and_red_again(
         assert build.ledger()["torch"] == f"{number}.0"
 
 
-def test_a_page_is_red_once_a_file_that_it_includes_is_false(
-    build: Building, tmp_path: Path
-) -> None:
+def test_page_is_red_after_an_included_file_becomes_false(build: Building, tmp_path: Path) -> None:
     page = "# Page\n\n```{include} _part.md\n```\n"
     (tmp_path / "_part.md").write_text("Nothing yet.\n")
     assert build(index=page) == (0, "")
@@ -98,7 +96,7 @@ def test_a_page_is_red_once_a_file_that_it_includes_is_false(
 SILENT = "suppress_warnings = ['*', 'claims', 'myst', 'ref', 'toc', '', 'any', 'myst.xref_missing']"
 
 
-def test_a_page_that_is_excluded_is_gone_and_told_of(build: Building) -> None:
+def test_excluded_page_is_listed_and_not_judged(build: Building) -> None:
     pages = {"index": INDEX, "gone": FALSE, "other": "# Other\n"}
     assert build(**pages)[0] == 1
     assert build(conf="exclude_patterns += ['gone.md']", **pages) == (0, "")
@@ -108,7 +106,7 @@ def test_a_page_that_is_excluded_is_gone_and_told_of(build: Building) -> None:
     assert excluded in build.status.splitlines()
 
 
-# What a configuration may ask for, as much of it in each as does not contradict the rest.
+# Settings that could hide a false page, in groups that do not contradict each other.
 CONFIGURATIONS = {
     "force": [
         SILENT,
@@ -147,9 +145,7 @@ OTHERS = {
 }
 
 
-def test_a_page_that_nobody_judges_is_red_where_it_shows_code_or_a_claim(
-    build: Building, tmp_path: Path
-) -> None:
+def test_unjudged_source_with_cells_or_claims_is_red(build: Building, tmp_path: Path) -> None:
     for name, text in OTHERS.items():
         (tmp_path / name).write_text(text)
     conf = "source_suffix = {'.md': 'myst-nb', '.rst': 'restructuredtext', '.txt': 'myst-nb'}"

@@ -53,7 +53,7 @@ GEMISCHT = "[这个](b.md)的{term}`非叶子张量 <non-leaf>`和[那个](a.md)
         "the word for it": ("A {term}`leaf`.", "{term}`树叶 <leaf>`。", ["it calls leaf 树叶"]),
     }.values(),
 )
-def test_a_translation_that_says_something_else_is_told(
+def test_changed_fact_in_a_translation_is_reported(
     source: str, translation: str, told: list[str]
 ) -> None:
     found = [*differences(source, translation, WORDS)]
@@ -70,7 +70,7 @@ def test_a_translation_that_says_something_else_is_told(
         ("Two of them.", "两个。"),
         ("It takes 1,000 steps.", "需要1000步。"),
         ("The {term}`Leaf`.", "{term}`叶子 <leaf>`。"),
-        ("An {term}`edge`.", "{term}`边 <edge>`。"),  # which no entry defines
+        ("An {term}`edge`.", "{term}`边 <edge>`。"),  # a term without an entry
         ("{py:func}`torch.add` adds.", "{py:func}`加法 <torch.add>`。"),
         ("It is −3.", "它是 -3。"),
         ("See $x ^ 2$.", "见 $x^2$。"),
@@ -78,7 +78,7 @@ def test_a_translation_that_says_something_else_is_told(
         (MIXED, GEMISCHT),
     ],
 )
-def test_an_honest_translation_is_no_difference(source: str, translation: str) -> None:
+def test_faithful_translation_has_no_difference(source: str, translation: str) -> None:
     assert [*differences(source, translation, WORDS)] == []
 
 
@@ -91,7 +91,7 @@ def test_an_honest_translation_is_no_difference(source: str, translation: str) -
         ("With `a` a `{term}` is.", "`{term}` 有 `a`。", True),
     ],
 )
-def test_another_order_of_code_is_seen(source: str, translation: str, is_other: bool) -> None:  # noqa: FBT001
+def test_reordered_code_is_detected(source: str, translation: str, is_other: bool) -> None:  # noqa: FBT001
     assert is_reordered(source, translation) is is_other
 
 
@@ -168,7 +168,7 @@ def reviewed(config: Config) -> Config:
     return config
 
 
-def test_a_claim_whose_translation_nobody_has_compared_is_red(config: Config) -> None:
+def test_claim_with_unreviewed_translation_is_red(config: Config) -> None:
     found = read(config)
     assert found.words == {"leaf/made": "unreviewed", "leaf/safe": "unreviewed"}
     assert told(config) == [
@@ -178,7 +178,7 @@ def test_a_claim_whose_translation_nobody_has_compared_is_red(config: Config) ->
     ]
 
 
-def test_what_somebody_has_compared_is_current_until_it_changes(reviewed: Config) -> None:
+def test_reviewed_translation_is_current_until_it_changes(reviewed: Config) -> None:
     found = read(reviewed)
     assert found.sentences == {"leaf/made": BLATT, "leaf/safe": SICHER}
     assert (found.problems, found.totals["current"]) == ((), 2)
@@ -210,7 +210,7 @@ def test_a_false_translation_is_red_with_its_page_and_line(reviewed: Config) -> 
     ]
 
 
-def test_prose_is_held_to_its_facts_and_to_their_order(reviewed: Config) -> None:
+def test_facts_and_their_order_are_compared_in_prose(reviewed: Config) -> None:
     keep(catalogue_of(reviewed), CATALOGUE | {ORDER: "由 `a` 得到 `c`。"})
     assert [line.partition(" is ")[2] for line in told(reviewed)] == [
         "FALSE: it lacks the code b",
@@ -222,11 +222,11 @@ def test_prose_is_held_to_its_facts_and_to_their_order(reviewed: Config) -> None
     assert "unreviewed" in line
     assert main(["review", "zh_CN", "docs/leaf.md", "--accept"]) == 0
     assert told(reviewed) == []
-    keep(catalogue_of(reviewed), CATALOGUE)  # which is as the sentence has it, and was not compared
+    keep(catalogue_of(reviewed), CATALOGUE)  # in the order of the sentence, but not reviewed
     assert len(told(reviewed)) == 1
 
 
-def test_the_words_of_the_glossary_hold(reviewed: Config) -> None:
+def test_term_must_be_translated_as_in_the_glossary(reviewed: Config) -> None:
     keep(catalogue_of(reviewed), CATALOGUE | {LEAF: BLATT.replace("叶子张量", "叶片")})
     (line,) = told(reviewed)
     assert line.endswith("it calls leaf 叶片, and the glossary 叶子 or 叶子张量")
@@ -254,7 +254,7 @@ def test_review_shows_both_sentences(capsys: pytest.CaptureFixture[str]) -> None
     assert "must have catalogues, and de has none: there are zh_CN" in capsys.readouterr().err
 
 
-def test_what_is_gone_is_forgotten(reviewed: Config) -> None:
+def test_review_drops_entries_of_removed_sentences(reviewed: Config) -> None:
     keep(catalogue_of(reviewed), {SAFE: SICHER})
     assert main(["review", "zh_CN", "--accept"]) == 0
     kept = json.loads((reviewed.root / "docs/locales/zh_CN/reviewed.json").read_text())
@@ -262,7 +262,7 @@ def test_what_is_gone_is_forgotten(reviewed: Config) -> None:
     assert len(kept["docs/leaf.md"]) == 1
 
 
-def test_the_ledger_has_the_sentences_and_a_word_for_each(reviewed: Config) -> None:
+def test_ledger_has_translated_sentences_and_their_state(reviewed: Config) -> None:
     said = SAFE.replace("refused", "refused {value}`1 + 1` times")
     other = SICHER.replace("拒绝", "拒绝 {value}`1 + 1` 次")
     more = "\n:::{claim} leaf/new\nA leaf.\n:::\n\n```{code-cell} python\nassert 1 + 1 == 2\n```\n"

@@ -41,7 +41,29 @@ NEW = (
     .replace("#> 2", "#> 1")
     .replace("    print(n)\n#> 1", "    print(n)\n#> 2\n#> 3")
 )
-MODULE = '"""Sums.\n\n    >>> 1 + 1\n    3\n"""\n\n__all__ = []\n'
+MODULE = '''\
+"""Sums.
+
+    >>> 1 + 1
+    3
+"""
+
+__all__ = ["two"]
+
+
+def moved(function):
+    function.__code__ = function.__code__.replace(co_firstlineno=1)
+    return function
+
+
+@moved
+def two():
+    """
+    >>> two()
+    3
+    """
+    return 2
+'''
 
 
 def test_update_rewrites_outputs_and_leaves_errors(claims: Any) -> None:

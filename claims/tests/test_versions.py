@@ -79,7 +79,7 @@ RANGES = """\
 
 
 @pytest.mark.parametrize("case", RANGES.splitlines())
-def test_a_claim_holds_from_since_on_and_before_until(case: str) -> None:
+def test_since_is_inclusive_and_until_exclusive(case: str) -> None:
     torch, since, until, expected = (None if word == "-" else word for word in case.split())
     claim = Claim(line=1, id="a/b", statement="It is so.", since=since, until=until)
     assert (broken_bound(claim, torch) or "inside") == expected
@@ -95,17 +95,17 @@ def test_a_claim_holds_from_since_on_and_before_until(case: str) -> None:
         (":form: 2.12", "a claim's options are key, since, sources, until, not 'form'"),
     ],
 )
-def test_a_range_that_is_none_is_red(options: str, message: str, judge: Judge) -> None:
+def test_invalid_version_range_is_red(options: str, message: str, judge: Judge) -> None:
     problems = judge(page(options, cell("assert one() == 1"))).problems
     assert [(problem.line, problem.message) for problem in problems] == [(LINE, message)]
 
 
-def test_a_version_is_text_and_no_number() -> None:
+def test_version_2_10_is_not_read_as_a_number() -> None:
     (claim, _) = parse_page(page(":since: 2.10\n:until: '2.20'", ""), "page.md").claims
     assert (claim.since, claim.until) == ("2.10", "2.20")
 
 
-def test_the_versions_are_those_of_a_package(tmp_path: Path) -> None:
+def test_version_ranges_need_a_package(tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text(page(":since: 1.0", cell("assert one() == 1")))
 
     def red(package: str | None) -> list[str]:
@@ -117,14 +117,14 @@ def test_the_versions_are_those_of_a_package(tmp_path: Path) -> None:
     rule = "the versions of a claim are those of a package"
     assert red(None) == [f"page.md:{LINE}: {rule}: set package in [tool.claims] to its name"]
     assert red("sphinx") == []
-    assert red("markdown_it") == []  # of the distribution markdown-it-py
+    assert red("markdown_it") == []  # installed as markdown-it-py
 
 
 # --- Inside of it
 
 
 @pytest.mark.parametrize(("value", "word"), [(1, "true"), (2, "false")])
-def test_a_claim_inside_its_range_is_judged_as_ever(value: int, word: str, judge: Judge) -> None:
+def test_claim_inside_its_versions_is_judged_as_usual(value: int, word: str, judge: Judge) -> None:
     verdict = judge(page(":since: 1.0\n:until: 99", cell(f"assert one() == {value}")))
     assert [problem.message for problem in verdict.problems] == [FALSE] * (value == 2)
     assert of_two(verdict).word == word
@@ -145,7 +145,7 @@ FAILING = {
 
 @pytest.mark.parametrize("evidence", FAILING.values(), ids=FAILING)
 @pytest.mark.parametrize("options", [":since: 99", ":until: 1.0"])
-def test_a_claim_that_fails_outside_its_range_is_skipped(
+def test_claim_that_fails_outside_its_versions_is_skipped(
     options: str, evidence: str, judge: Judge
 ) -> None:
     verdict = judge(page(options, evidence))
@@ -165,7 +165,7 @@ HOLDING = {
 
 @pytest.mark.parametrize("evidence", HOLDING.values(), ids=HOLDING)
 @pytest.mark.parametrize(("options", "bound"), [(":since: 99", "since"), (":until: 1.0", "until")])
-def test_a_claim_that_holds_outside_its_range_is_red(
+def test_claim_that_holds_outside_its_versions_is_red(
     options: str, bound: str, evidence: str, judge: Judge
 ) -> None:
     verdict = judge(page(options, evidence))
@@ -187,7 +187,7 @@ def test_a_claim_that_holds_outside_its_range_is_red(
     ],
     ids=["nothing", "unknown directive", "death", "death alone"],
 )
-def test_what_no_version_excuses_is_red_outside_the_range_as_well(
+def test_missing_evidence_is_red_outside_the_versions_too(
     evidence: str, message: str, judge: Judge
 ) -> None:
     verdict = judge(page(":since: 99", evidence))
@@ -196,7 +196,7 @@ def test_what_no_version_excuses_is_red_outside_the_range_as_well(
     assert of_two(verdict).word == "false"
 
 
-def test_nothing_is_excused_after_the_span_or_at_the_end_of_the_page(judge: Judge) -> None:
+def test_version_range_excuses_only_its_own_evidence(judge: Judge) -> None:
     evidence = cell("def check():\n    assert one() == 2\ncheck()") + "\n\n## There\n\n"
     verdict = judge(page(":since: 99", evidence + cell("check()")))
     assert [problem.message for problem in verdict.problems] == [FALSE]

@@ -11,7 +11,7 @@ from tests.sphinx_builds import build
 
 CONF = """
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.intersphinx", "accessible", "code_links"]
-source_suffix = {".rst": "restructuredtext"}  # the default is one dict, which others write into
+source_suffix = {".rst": "restructuredtext"}  # the default dict is shared between sites
 intersphinx_mapping = {"torch": ("https://a.b/c", "torch.txt")}
 """
 INVENTORY = """\
@@ -68,5 +68,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("code", "expected"), CASES.values(), ids=CASES)
-def test_a_name_leads_to_what_documents_it(code: str, expected: list[str], links: Links) -> None:
+def test_name_in_code_links_to_its_documentation(
+    code: str, expected: list[str], links: Links
+) -> None:
     assert links(code) == expected

@@ -31,7 +31,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("code", "expected"), CASES.values(), ids=CASES)
-def test_a_tag_stays_where_a_style_knows_it(code: str, expected: str) -> None:
+def test_tag_is_kept_if_a_style_colours_it(code: str, expected: str) -> None:
     assert lighter(code, plain(*STYLES)) == expected
 
 
@@ -64,7 +64,7 @@ def test_blocks_with_the_same_options_share_a_formatter() -> None:
         assert bridge.highlight_block("x = 1\ny", "python", **options) == as_before
 
 
-def test_a_builder_without_colours_is_left_alone() -> None:
+def test_builder_without_highlighter_is_unchanged() -> None:
     app: Any = SimpleNamespace(builder=SimpleNamespace())
     keep_formatters(app)
     assert vars(app.builder) == {}

@@ -39,7 +39,7 @@ def drawn(svg: str) -> list[list[float]]:
     return [[float(n) for n in re.findall(r"-?\d+\.?\d*", points)] for points in seen]
 
 
-def test_a_picture_has_half_of_its_letters_and_looks_the_same(plot: str) -> None:
+def test_picture_has_half_the_size_and_looks_the_same(plot: str) -> None:
     assert len(lighter(plot)) < 0.55 * len(plot)
     before, after = drawn(plot), drawn(lighter(plot))
     assert len(before) == len(after) > 5
@@ -53,7 +53,7 @@ def test_a_picture_has_half_of_its_letters_and_looks_the_same(plot: str) -> None
     assert ET.fromstring(light).tag.endswith("svg")
 
 
-def test_what_no_plotter_drew_stays_as_it_is() -> None:
+def test_picture_that_matplotlib_did_not_draw_is_unchanged() -> None:
     own = '<svg><title>A graph</title>\n<path id="a_1" d="M 0.123456 0"/></svg>'
     assert lighter(own) == own
 
@@ -80,7 +80,7 @@ def test_the_style_of_a_graph_is_a_file_of_the_site(tmp_path: Path) -> None:
     assert "<" not in css
 
 
-def test_another_style_stays_once() -> None:
+def test_other_style_is_kept() -> None:
     own = "<style>p{color:red}</style>"
     assert written(own, own) == (own, [])
 

@@ -20,7 +20,7 @@ def test_a_long_name_breaks_at_its_joints(name: str, expected: str) -> None:
     assert breakable(name) == expected.replace("|", "<wbr>")
 
 
-def test_only_tables_are_marked_and_no_tag_in_them() -> None:
+def test_line_breaks_are_inserted_in_text_of_tables_only() -> None:
     cell = '<a href="#requires_grad">requires_grad</a>'
     table = f'<table class="docutils align-default"><tr><td>{cell}</td></tr></table>'
     context = {"body": cell + table}

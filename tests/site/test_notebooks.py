@@ -105,7 +105,7 @@ def sources(notebook: NotebookNode, kind: str) -> list[str]:
     return [cell.source for cell in notebook.cells if cell.cell_type == kind]
 
 
-def test_a_notebook_has_no_words_of_the_site() -> None:
+def test_notebook_has_no_site_markup() -> None:
     assert (has_notebook(PAGE), has_notebook("# No cells\n")) == (True, False)
     notebook = as_notebook(PAGE, "tutorial/a", {"tutorial/a", "tutorial/b"}, "0.1.0")
     assert sources(notebook, "markdown")[1] == (
@@ -140,7 +140,7 @@ def late():
 """
 
 
-def test_a_notebook_says_how_to_install_all_that_it_imports() -> None:
+def test_notebook_says_how_to_install_its_imports() -> None:
     first = [as_notebook(text, "a", {"a"}, "0.1.0").cells[0].source for text in (PAGE, IMPORTING)]
     assert [re.findall("`python -m (pip .*)`", told) for told in first] == [
         ["pip install . numpy"],
@@ -208,7 +208,7 @@ def test_a_notebook_has_the_outputs_of_the_page() -> None:
     assert told == ["print(1)\n1 / 0", 'x = "#> kept"']
 
 
-def test_a_notebook_may_begin_where_a_page_says() -> None:
+def test_notebook_begins_at_the_heading_in_front_matter() -> None:
     said = (
         "---\nkeywords: [b]\nnotebook: There\n---\n# A page\n\nHere\n\n## There\n\n"
         "```{code-cell} python\n1\n```\n"
@@ -234,4 +234,4 @@ def test_a_picture_is_an_image_that_needs_no_trust() -> None:
     assert html.startswith("<p>Before</p>")
     x = torch.tensor(2.0, requires_grad=True)
     steps = trace_graph(x.sin(), names={"x": x}, gradients=True).steps()
-    assert with_images(steps._repr_html_()) == steps._repr_html_()  # which a script moves
+    assert with_images(steps._repr_html_()) == steps._repr_html_()  # a script moves it

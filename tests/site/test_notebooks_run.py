@@ -27,7 +27,7 @@ import matplotlib.pyplot, torch, torch._dynamo, torch.autograd.gradcheck, torch.
 from leafgrad import diagnose, higher_order_grad, laplacian
 from IPython.core.interactiveshell import InteractiveShell
 
-# Who reads no traceback need not wait for the source around each of its lines.
+# Minimal tracebacks do not read the source of each frame.
 shell = InteractiveShell.instance(history_length=0, xmode="Minimal")
 matplotlib.use("agg")
 notebooks = {file: nbformat.read(file, as_version=4) for file in sys.argv[1:]}
@@ -46,7 +46,7 @@ def run(file):
 for file in sys.argv[1:]:
     if multiprocessing.get_start_method() == "spawn":
         shell.reset()
-        shell.user_ns["__spec__"] = None  # as in a new one
+        shell.user_ns["__spec__"] = None  # as in a new process
         torch.set_default_dtype(torch.float32)
         run(file)
     else:
@@ -93,16 +93,12 @@ def run_in_new_processes(folder: Path, files: list[Path]) -> None:
 
 
 @pytest.mark.parametrize("page", WITH_UNSEEN_CELLS)
-def test_a_notebook_without_cells_that_no_reader_sees_runs_by_itself(
-    page: str, folder: Path
-) -> None:
+def test_notebook_without_hidden_cells_runs_by_itself(page: str, folder: Path) -> None:
     assert_runs(page, folder / f"{page.replace('/', '-')}-whole.ipynb")
 
 
 @pytest.mark.parametrize("page", LESSONS)
-def test_what_is_seen_runs_by_itself_and_needs_nothing_of_what_is_folded(
-    page: str, folder: Path
-) -> None:
+def test_page_runs_without_its_folds(page: str, folder: Path) -> None:
     assert_runs(page, folder / f"{page.replace('/', '-')}-seen.ipynb")
 
 

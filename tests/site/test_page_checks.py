@@ -58,20 +58,22 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("html", "problem"), BROKEN.items())
-def test_what_is_broken_is_told_with_its_page(html: str, problem: str, site: Path) -> None:
+def test_broken_link_or_picture_is_reported_with_its_page(
+    html: str, problem: str, site: Path
+) -> None:
     assert told(site) == []
     (site / "a.html").write_text(HEAD + BODY + html)
     assert told(site) == [f"a.html: {problem}"]
 
 
 @pytest.mark.parametrize("style", ["@import 'https://a.b/c';", "p { src: url(https://a.b/c) }"])
-def test_a_style_from_elsewhere_is_told(style: str, site: Path) -> None:
+def test_style_from_another_site_is_reported(style: str, site: Path) -> None:
     (site / "_static" / "a.css").write_text(style)
     assert told(site) == ["_static/a.css: a style must stand on this site, not at https://a.b/c"]
 
 
 @pytest.mark.parametrize("heavy", ["a.html", "_static/a.js"])
-def test_a_heavy_page_is_told_but_for_its_pictures(heavy: str, site: Path) -> None:
+def test_heavy_page_is_reported_unless_pictures_are_the_weight(heavy: str, site: Path) -> None:
     noise = random.Random(0).randbytes(LIGHT).hex()
     (site / "a.html").write_text(f"{HEAD}{BODY}<svg>{noise}</svg>")
     assert told(site) == []

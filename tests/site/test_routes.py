@@ -12,7 +12,7 @@ from tests.sphinx_builds import build
 
 CONF = """
 extensions = ["myst_parser", "routes"]
-source_suffix = {".md": "markdown"}  # the default is one dict, which others write into
+source_suffix = {".md": "markdown"}  # the default dict is shared between sites
 root_doc = "tutorial/index"
 """
 TREE = "\n```{toctree}\n:numbered: 2\n:hidden:\n\none\ntwo\n```\n"
@@ -67,7 +67,7 @@ def test_chapters_and_the_tutorial_show_each_route(site: Site) -> None:
     assert "@Learner: 2 of 3" in b
     assert "@PINN" not in b
     assert '<p>@Learner, next: <a href="b.html">Chapter b &amp; more</a></p>' in a
-    assert '<p>@Learner, next: <a href="two.html">Go on</a></p>' in b  # each part at its page
+    assert '<p>@Learner, next: <a href="two.html">Go on</a></p>' in b  # each part has a page
     assert '<p>@PINN practitioner, next: <a href="c.html">Chapter c &' in a
     assert "<p>@PINN practitioner: the route ends here." in c
     learner, pinn = re.findall(r'<div class="route-list.*?</div>', site.page("index"), re.DOTALL)
@@ -79,14 +79,14 @@ def test_chapters_and_the_tutorial_show_each_route(site: Site) -> None:
     assert 'class="pre">b</span></code> &amp; more</a>' in learner
 
 
-def test_a_page_without_chapters_is_one(site: Site) -> None:
+def test_part_without_chapters_is_a_chapter(site: Site) -> None:
     site(INDEX.replace("a\nc", "a"), two=PAGES["c"], c="---\norphan: 1\n---\n\n# C\n")
     assert site.warnings == []
     assert "@Learner: 3 of 3" in site.page("two")
     assert 'next: <a href="two.html">Chapter c &amp; more</a></p>' in site.page("b")
 
 
-def test_a_second_heading_of_a_part_is_told(site: Site) -> None:
+def test_second_heading_of_a_part_is_reported(site: Site) -> None:
     site(INDEX, two=f"{PAGES['two']}\n## A heading\n")
     (warning,) = site.warnings
     assert warning.startswith("two.md: WARNING: the page of a part must have one heading:")
@@ -110,6 +110,6 @@ NAMED = "index.md:6: WARNING: a route must name each chapter once, in the order 
     ],
     ids=["elsewhere", "back", "twice", "chapter on no route", "unknown route"],
 )
-def test_a_broken_route_is_told(site: Site, old: str, new: str, warning: str) -> None:
+def test_broken_route_is_reported(site: Site, old: str, new: str, warning: str) -> None:
     site(INDEX.replace(old, new))
     assert warning in "\n".join(site.warnings)

@@ -37,7 +37,7 @@ LISTED = {
 
 
 @pytest.mark.parametrize(("here", "expected"), LISTED.items())
-def test_the_way_to_a_page_is_listed_with_its_neighbours(
+def test_sidebar_lists_parents_and_siblings(
     listed: Sidebar, here: str, expected: list[str]
 ) -> None:
     assert re.findall('href="([^"]*)"', listed.write(here, str)) == expected
@@ -54,7 +54,7 @@ def test_pages_are_nested_with_numbers_and_code(listed: Sidebar) -> None:
     )
 
 
-def test_the_page_itself_and_the_way_to_it_are_marked(listed: Sidebar) -> None:
+def test_sidebar_marks_the_page_and_its_parents(listed: Sidebar) -> None:
     html = listed.write("a/two/x", str)
     current = re.findall('<li class="[^"]*\\bcurrent\\b[^"]*"><a [^>]*href="([^"]*)"', html)
     assert current == ["a", "a/two", "a/two/x"]

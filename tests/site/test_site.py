@@ -113,14 +113,6 @@ def test_axe_finds_nothing_on_a_page_of_each_layout(
     assert complaints(browser, f"{address}/{page}.html", *looks) == []
 
 
-@needs_axe
-@needs_site
-@pytest.mark.parametrize("page", ["reference/gallery", "tutorial/graph"])
-def test_axe_finds_nothing_on_a_phone(browser: Browser, address: str, page: str) -> None:
-    looks = [("light", 390), ("dark", 390)]
-    assert complaints(browser, f"{address}/{page}.html", *looks) == []
-
-
 CUT = "[...document.querySelectorAll('article pre')].filter(e => e.scrollWidth > e.clientWidth)"
 HIDDEN = "[...document.querySelectorAll('.hide pre')].filter(e => !e.checkVisibility())"
 TOO_WIDE = "document.scrollingElement.scrollWidth > 320"
@@ -150,7 +142,7 @@ def test_no_page_is_wider_than_a_narrow_phone(widths: dict[str, tuple[list[str],
     assert [page for page, (_, is_too_wide) in widths.items() if is_too_wide] == []
 
 
-def test_what_is_wider_than_a_narrow_phone_is_seen(browser: Browser, tmp_path: Path) -> None:
+def test_too_wide_page_is_detected(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "wide.html"
     for width, is_too_wide in ((300, False), (400, True)):
         file.write_text(f'<!doctype html><div style="width: {width}px">A</div>')
@@ -165,14 +157,14 @@ def test_code_needs_no_scrolling_on_a_wide_screen(
 
 
 @needs_site
-def test_paper_has_all_of_the_code_and_the_answers(browser: Browser, address: str) -> None:
+def test_printed_page_shows_all_code_and_answers(browser: Browser, address: str) -> None:
     page = Page(browser, f"{address}/tutorial/second-order-memory.html", 680)
     found = {}
     for media in ("screen", "print"):
         page.send("Emulation.setEmulatedMedia", media=media)
         found[media] = [page.ask(f"{what}.length") for what in (CUT, HIDDEN)]
     assert found["print"] == [0, 0]
-    assert min(found["screen"]) > 0  # the questions see what is cut and hidden
+    assert min(found["screen"]) > 0  # the screen has some, so the queries work
 
 
 @needs_site
@@ -232,7 +224,7 @@ RANKED = "Search._performSearch(...Search._parseQuery({})).reverse().map(([page]
     [(FIRST, 1, ""), (AMONG_THREE, 3, ""), (CHINESE, 3, "zh-cn/")],
     ids=["first", "among three", "Chinese"],
 )
-def test_search_finds_the_page_that_is_looked_for(
+def test_search_ranks_the_expected_page_first(
     browser: Browser, address: str, queries: dict[str, str], most: int, edition: str
 ) -> None:
     page = Page(browser, f"{address}/{edition}search.html?q=leaf")

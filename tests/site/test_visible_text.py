@@ -1,12 +1,10 @@
 """What a reader sees on one built page of each kind is as it was when someone last read it.
 
-A page that changes on purpose is red here: read the difference, then keep it by `--update`.
+A page that changes on purpose is red here: read the difference, then keep it with `--update`.
 """
 
-import difflib
 import re
-import sys
-from os.path import relpath
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,19 +82,12 @@ def visible(site: Path, page: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("edition", EDITIONS)
-def test_visible_text_is_as_kept(page: str, edition: str, request: pytest.FixtureRequest) -> None:
+def test_visible_text_is_as_kept(
+    page: str, edition: str, snapshot: Callable[[Path, str], None]
+) -> None:
     lines = visible(Path(SITE, EDITIONS[edition]), page)
     now = [*lines[: PAGES[page]], *(["…"] if len(lines) > PAGES[page] else [])]
-    file = KEPT / edition / f"{page.replace('/', '-')}.txt"
-    if request.config.getoption("--update"):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("\n".join(now) + "\n", encoding="utf-8")
-    before = file.read_text("utf-8").splitlines() if file.is_file() else []
-    changes = [*difflib.unified_diff(before, now, "kept", "built", lineterm="")]
-    if changes:
-        command = f"SITE={SITE} {sys.executable} -m pytest {relpath(__file__)} --update"
-        what = "\n".join(changes)
-        pytest.fail(f"{page} reads differently:\n{what}\nTo keep it: {command}", pytrace=False)
+    snapshot(KEPT / edition / f"{page.replace('/', '-')}.txt", "\n".join(now) + "\n")
 
 
 @pytest.mark.parametrize("edition", EDITIONS)
@@ -108,7 +99,7 @@ def test_links_of_the_page_for_unknown_addresses_begin_at_the_root(edition: str)
     assert [t for t in targets if t.startswith("/") and not t.endswith("/index.html")] != []
 
 
-def test_each_kept_text_is_of_a_page() -> None:
+def test_each_snapshot_belongs_to_a_page() -> None:
     kept = {file.relative_to(KEPT).with_suffix("").as_posix() for file in KEPT.rglob("*.txt")}
     names = (page.replace("/", "-") for page in PAGES)
     assert kept == {f"{edition}/{name}" for name in names for edition in EDITIONS}

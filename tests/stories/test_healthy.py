@@ -25,7 +25,6 @@ def test_healthy_program_trains(program: Program) -> None:
             start.setdefault(p, p.detach().clone())
 
     handle = register_optimizer_step_pre_hook(keep)
-    handle = register_optimizer_step_pre_hook(keep)
     try:
         with undisturbed():
             training = program(contextlib.nullcontext)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # hides no arrow of ours: pages run without Sphinx
+if TYPE_CHECKING:  # Sphinx is not needed to run pages
     from sphinx.application import Sphinx
 
 __all__ = ["setup"]

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 
-from sphinx_claims._config import cure
+from sphinx_claims._config import install_hint
 
-INTERRUPTED, NO_READER = 130, 141  # as shells count SIGINT and SIGPIPE
+INTERRUPTED, NO_READER = 130, 141  # the exit codes of shells for SIGINT and SIGPIPE
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -19,16 +19,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         status: int = options.run(options)
     except ModuleNotFoundError as error:
-        return _failed(f"{cure(error)}: {error}")
+        return _fail(f"{install_hint(error)}: {error}")
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python flushes when it ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes standard output when it exits
         return NO_READER
     except OSError as error:
-        return _failed(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        return _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
     except (RuntimeError, ValueError) as error:
-        return _failed(str(error))
+        return _fail(str(error))
     return status
 
 
@@ -41,7 +41,7 @@ def _verify(options: argparse.Namespace) -> int:
 def _watch(options: argparse.Namespace) -> int:
     from sphinx_claims._watching import watch  # noqa: PLC0415 - where it is asked for
 
-    with contextlib.suppress(KeyboardInterrupt):  # which is how one ends it
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends it
         watch(options.paths)
     return 0
 
@@ -54,7 +54,7 @@ def _review(options: argparse.Namespace) -> int:
     return 0 if is_done else 1
 
 
-def _failed(message: str) -> int:
+def _fail(message: str) -> int:
     print(f"error: {message}", file=sys.stderr)
     return 2
 

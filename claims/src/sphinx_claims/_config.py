@@ -1,4 +1,4 @@
-"""What is proven, as `[tool.claims]` in pyproject.toml says it for every front end."""
+"""The settings in `[tool.claims]` of pyproject.toml."""
 
 import dataclasses
 import doctest
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 
-def path_from(root: Path | str, file: Path | str) -> str:
-    """Return the way from `root` to `file`, with slashes; its whole path if there is none.
+def relative_path(root: Path | str, file: Path | str) -> str:
+    """Return the path of `file` relative to `root`, with slashes.
 
-    On Windows no way leads from one drive to another.
+    On Windows, a file on another drive keeps its whole path.
     """
     try:
         return Path(os.path.relpath(file, root)).as_posix()
@@ -20,7 +20,7 @@ def path_from(root: Path | str, file: Path | str) -> str:
         return Path(file).as_posix()
 
 
-def cure(error: ModuleNotFoundError) -> str:
+def install_hint(error: ModuleNotFoundError) -> str:
     """Return what to install where a module that sphinx-claims needs is missing."""
     package = "watchfiles" if error.name == "watchfiles" else "./claims"
     place = "" if error.name == "watchfiles" else " in a clone of leafgrad"
@@ -72,7 +72,7 @@ def read_config(start: Path) -> Config:
     for folder in (start.resolve(), *start.resolve().parents):
         table = _table(folder / "pyproject.toml")
         if table is not None:
-            return _checked(table, folder)
+            return _validate(table, folder)
     return Config(root=start.resolve())
 
 
@@ -86,30 +86,30 @@ def find_pages(paths: Sequence[Path]) -> list[Path]:
         if path.is_file() and path.suffix != ".md":
             message = f"a page must be Markdown (.md), not {path}"
             raise ValueError(message)
-        for file in sorted(_inside(path)) if path.is_dir() else [path]:
+        for file in sorted(_walk_folder(path)) if path.is_dir() else [path]:
             found.setdefault(file.resolve(), file)
     return list(found.values())
 
 
-def _inside(folder: Path) -> Iterator[Path]:
+def _walk_folder(folder: Path) -> Iterator[Path]:
     """Yield the Markdown files in a folder, except hidden and built ones."""
-    for here, folders, files in os.walk(folder, onerror=_unreadable):
-        folders[:] = filter(_is_shown, folders)
-        yield from (Path(here, name) for name in files if name.endswith(".md") and _is_shown(name))
+    for here, folders, files in os.walk(folder, onerror=_raise):
+        folders[:] = filter(_is_public, folders)
+        yield from (Path(here, name) for name in files if name.endswith(".md") and _is_public(name))
 
 
-def _is_shown(name: str) -> bool:
+def _is_public(name: str) -> bool:
     return not name.startswith(("_", "."))
 
 
-def _unreadable(error: OSError) -> NoReturn:
+def _raise(error: OSError) -> NoReturn:
     raise error
 
 
 def _table(file: Path) -> Any:
-    """Return the table of a pyproject.toml; None where there is none."""
+    """Return the table of a pyproject.toml, or None."""
     text = file.read_bytes() if file.is_file() else b""
-    if b"claims" not in text:  # whatever else is wrong with it, it is not ours
+    if b"claims" not in text:  # errors in the tables of other tools are not reported
         return None
     try:
         return tomllib.loads(text.decode())["tool"]["claims"]
@@ -120,7 +120,7 @@ def _table(file: Path) -> Any:
         raise ValueError(message) from None
 
 
-def _checked(table: Any, root: Path) -> Config:
+def _validate(table: Any, root: Path) -> Config:
     if not isinstance(table, dict):
         message = f"{TABLE} must be a table, not {table!r}"
         raise ValueError(message)  # noqa: TRY004 - the value is the user's, in a file
@@ -170,7 +170,7 @@ _LEDGER = frozenset(
         *("python", "schema", "translations", "versions"),
     )
 )
-"""The keys that `claims.json` has whatever the package is called."""
+"""The keys of `claims.json` that no package may be named like."""
 
 _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "pages": ("a list of files and folders", _is_list),

@@ -162,7 +162,7 @@ class Page:
         return self._evidence.get(claim.line, ())
 
     def claim_of(self, line: int) -> Claim | None:
-        """Return the claim in whose span a line stands; None where it is in none."""
+        """Return the claim whose span contains a line, or None."""
         above = bisect.bisect(self._borders, line)
         return self._by_line.get(self._borders[above - 1]) if above else None
 

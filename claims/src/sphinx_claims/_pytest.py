@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sphinx_claims._config import Config, cure, read_config
+from sphinx_claims._config import Config, install_hint, read_config
 
-if TYPE_CHECKING:  # hides no arrow: the functions below import from there, when they are called
+if TYPE_CHECKING:  # the functions below import these when they run
     from sphinx_claims._judging.prover import Prover
     from sphinx_claims._judging.site import SiteVerdict
     from sphinx_claims._page import Page
@@ -141,7 +141,7 @@ class _PageFile(pytest.File):
         try:
             (page,) = self._project.prover.read([self.path])
         except ModuleNotFoundError as error:
-            message = f"this page cannot be judged: {cure(error)}: {error}"
+            message = f"this page cannot be judged: {install_hint(error)}: {error}"
             raise self.CollectError(message) from None
         is_updating = self.config.getoption("--update")
         once = functools.cache(functools.partial(self._project.judge, page, update=is_updating))

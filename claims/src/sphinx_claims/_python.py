@@ -1,4 +1,4 @@
-"""Python as it stands on a page: parsed where it is valid, and the names in it."""
+"""Parse Python, and find the names in it."""
 
 import ast
 import functools
@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 @functools.lru_cache(maxsize=4096)
 def parse_python(source: str) -> ast.Module | None:
-    """Return `source` as Python; None where it is not valid."""
+    """Parse Python; return None if it is invalid."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:

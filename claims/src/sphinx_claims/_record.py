@@ -1,4 +1,4 @@
-"""What the execution of the steps of a page leaves behind."""
+"""Records of executed steps."""
 
 import dataclasses
 from typing import Any
@@ -8,7 +8,7 @@ from sphinx_claims._page import Problem, Step
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Check:
-    """One thing that was compared with the truth: an assert, a pin, an exception, an example.
+    """A comparison: an assert, a pin, an exception or an example.
 
     An assert in a function stands on one `line` and may be `asked` for by another, which is the
     line whose claim it proves or refutes. One of the kind `caught` was evaluated and raised.
@@ -32,7 +32,7 @@ class Check:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Record:
-    """One executed step: what it showed (notebook outputs), what it checked, what went wrong.
+    """The record of a step: its outputs, checks and problems.
 
     `broke` tells of a cell that an exception ended which it did not declare. The last step of a
     page has a record of what came `after` it, when the page ended.
@@ -47,4 +47,4 @@ class Record:
 
 
 Ran = tuple[Step, Record]
-"""A step that was executed, and what it left behind."""
+"""An executed step and its record."""

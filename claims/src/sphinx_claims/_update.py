@@ -36,7 +36,7 @@ def update_outputs(site: SiteVerdict, root: Path) -> tuple[list[str], set[Place]
     texts: dict[Path, list[str]] = {}
     for verdict in site.pages:
         file, path = root / verdict.page.path, verdict.page.path
-        if not any(check.kind in {"example", "output"} for check in _failed(verdict)):
+        if not any(check.kind in {"example", "output"} for check in _failed_checks(verdict)):
             continue
         texts.setdefault(file, file.read_text(encoding="utf-8").split("\n"))
         found[file] += [(path, edit) for edit in _edits(verdict, texts[file])]
@@ -54,12 +54,12 @@ def update_outputs(site: SiteVerdict, root: Path) -> tuple[list[str], set[Place]
     return diffs, places
 
 
-def _failed(verdict: PageVerdict) -> list[Check]:
+def _failed_checks(verdict: PageVerdict) -> list[Check]:
     return [check for check in verdict.checks if not check.passed and not check.cause]
 
 
 def _edits(verdict: PageVerdict, text: Sequence[str]) -> Iterator[_Edit]:
-    failed = {(check.kind, check.line): check for check in _failed(verdict)}
+    failed = {(check.kind, check.line): check for check in _failed_checks(verdict)}
     for step, record in verdict.executed:
         if isinstance(step, Doctest):
             for line, example in step.examples():
@@ -88,7 +88,7 @@ def _of_example(
         if not mark:
             return
     new = check.found.rstrip("\n").split("\n") if check.found else []
-    if example.exc_msg is not None:  # the frames above the message stay
+    if example.exc_msg is not None:  # keep the frames above the message
         kept = len(old) - example.exc_msg.count("\n")
         first, old = first + kept, old[kept:]
     if not step.is_code:

@@ -34,7 +34,7 @@ def verify(paths: Sequence[Path], json: Path | None, *, update: bool = False) ->
     """
     start = time.monotonic()
     if json is not None:
-        json.write_text("")  # whatever happens now, no older verdict is left
+        json.write_text("")  # an old ledger must not outlive a failed run
     config, files = requested_pages(paths)
     if paths and not files:
         names = ", ".join(map(str, paths))
@@ -81,7 +81,7 @@ def print_page(verdict: PageVerdict) -> None:
 
 
 def print_red_lines(site: SiteVerdict, config: Config) -> None:
-    """Print every line that is not true, for GitHub as well where it listens."""
+    """Print every red line, on GitHub as an annotation too."""
     red = list(red_lines(site))
     for line in (*red, *annotations(red, config.root)):
         print(line)

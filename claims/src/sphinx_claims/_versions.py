@@ -32,7 +32,7 @@ def is_before(since: str, until: str) -> bool:
 
 
 def broken_bound(claim: Claim, version: str | None) -> str | None:
-    """Name the option of `claim` that `version` lies outside of, None where it lies inside of both.
+    """Return which bound of `claim` excludes `version`, or None.
 
     A claim holds on the version of `since` and no longer on that of `until`, so that what follows
     it begins where it ends. A pre-release comes before its release.

@@ -63,7 +63,7 @@ def asserts(step: Step) -> tuple[tuple[int, str], ...]:
 
 
 def text_of_check(node: ast.AST) -> str | None:
-    """Return the text of the check that a statement is; None if it is none."""
+    """Return the text of a statement that is a check, or None."""
     match node:
         case ast.Assert(test=test):
             return ast.unparse(test)
@@ -121,7 +121,7 @@ class _Reporting(ast.NodeTransformer):
             return node
         if isinstance(node, ast.Assert):
             return self.visit_Assert(node)
-        text = text_of_check(node)  # as it was written
+        text = text_of_check(node)  # before it is rewritten
         rewritten = super().visit(node)
         if text is None:
             return rewritten

@@ -1,4 +1,4 @@
-"""Everything that a step says while it runs: output, warnings, and what Python would only print."""
+"""Captures the output of a step, its warnings, and errors that Python only prints."""
 
 import builtins
 import contextlib
@@ -34,14 +34,14 @@ _LISTENERS = (
 """What a page must leave in place: everything that goes wrong is heard through it."""
 
 Complaint = tuple[int | None, str]
-"""What should not have happened, and the line of the page that did it, where that is known."""
+"""A message, and the line of the page that caused it, if known."""
 
 
 class OutputCapture:
-    """Collects what a step shows (notebook outputs) and what it should not have done.
+    """Collects the outputs of a step and its complaints.
 
-    It watches from the beginning to the end of its process, since threads run between steps too.
-    A process that the page forks has a copy of it, which tells what it hears through descriptors.
+    It listens during the whole process, because threads also run between steps.
+    The copy of it in a forked process writes to the descriptors instead.
     """
 
     def __init__(self, path: str) -> None:
@@ -54,9 +54,9 @@ class OutputCapture:
 
     @contextlib.contextmanager
     def capturing(self, may_print: str | None = None) -> Iterator[None]:
-        """Capture one step; what it changes in how warnings are treated ends with it.
+        """Capture one step, and restore the warning filters after it.
 
-        Lines that match `may_print` may be written behind Python's back.
+        Lines that match `may_print` may bypass Python's streams.
         """
         if self.is_copy:
             self._settle()
@@ -64,7 +64,7 @@ class OutputCapture:
             yield
             gc.collect(1)
         if not self.is_copy:
-            self.complaints += [(None, text) for text in self._told_at_the_end(may_print)]
+            self.complaints += [(None, text) for text in self._check_streams(may_print)]
 
     @property
     def is_copy(self) -> bool:
@@ -76,18 +76,18 @@ class OutputCapture:
         data, metadata = self._formatter.format(value)  # type: ignore[no-untyped-call]
         output = {"output_type": output_type, "data": data, "metadata": metadata}
         text = json.dumps(output, default=_as_text)
-        if self._affords(text):
+        if self._count(text):
             self.outputs.append(json.loads(text))
 
     def complain(self, text: str, line: int | None = None) -> None:
-        """Note something that should not have happened."""
+        """Add a complaint."""
         if self.is_copy:
             os.write(2, f"{text}\n".encode())
         else:
             self.complaints.append((line, text))
 
     def forget(self) -> None:
-        """Begin anew, once what was collected is in a record."""
+        """Empty everything that was collected."""
         self.outputs: list[dict[str, Any]] = []
         self.warnings: list[warnings.WarningMessage] = []
         self.complaints: list[Complaint] = []
@@ -95,24 +95,27 @@ class OutputCapture:
         self.shown = 0
 
     def _settle(self) -> None:
-        """Take this process as the page's own, with files of its own beneath its streams."""
+        """Put files of this process under its standard streams."""
         self._process = os.getpid()
         self._descriptors = Descriptors(LIMIT)
         self.forget()
 
     def _listen(self) -> None:
-        sys.stdout, sys.stderr = text_stream(1, self._printed), text_stream(2, self._complained)
-        threading.excepthook = self._thread_died
-        sys.unraisablehook = self._unraisable
-        warnings.showwarning = self._warned
+        sys.stdout, sys.stderr = (
+            text_stream(1, self._add_output),
+            text_stream(2, self._add_error),
+        )
+        threading.excepthook = self._report_dead_thread
+        sys.unraisablehook = self._report_unraisable
+        warnings.showwarning = self._add_warning
         warnings.simplefilter("always")
         self._at_ease = threading.local()
-        logging.StreamHandler.emit = self._calmly(  # type: ignore[method-assign]
+        logging.StreamHandler.emit = self._as_output(  # type: ignore[method-assign]
             logging.StreamHandler.emit
         )
         self._listeners = [(module, name, getattr(module, name)) for module, name in _LISTENERS]
 
-    def _told_at_the_end(self, may_print: str | None) -> Iterator[str]:
+    def _check_streams(self, may_print: str | None) -> Iterator[str]:
         for module, name, value in self._listeners:
             if getattr(module, name, None) is not value:
                 setattr(module, name, value)
@@ -121,22 +124,22 @@ class OutputCapture:
             yield f"undeclared output on stderr: {brief(errors)}"
         yield from self._descriptors.take(may_print)
 
-    def _affords(self, text: str) -> bool:
+    def _count(self, text: str) -> bool:
         before, self.shown = self.shown, self.shown + len(text)
         if before <= LIMIT < self.shown:
             self.complain(f"a step shows at most {LIMIT:,} characters")
         return self.shown <= LIMIT
 
-    def _printed(self, text: str) -> None:
+    def _add_output(self, text: str) -> None:
         if self.is_copy:
             os.write(1, text.encode())
-        elif self._affords(text):
+        elif self._count(text):
             if not (self.outputs and self.outputs[-1]["output_type"] == "stream"):
                 self.outputs.append({"output_type": "stream", "name": "stdout", "text": ""})
             self.outputs[-1]["text"] += text
 
-    def _calmly(self, emit: Callable[..., None]) -> Callable[..., None]:
-        """Show log messages below the level of a warning as output, wherever they are written."""
+    def _as_output(self, emit: Callable[..., None]) -> Callable[..., None]:
+        """Treat log messages below the level of a warning as output."""
 
         @functools.wraps(emit)
         def emitting(handler: logging.Handler, record: logging.LogRecord) -> None:
@@ -148,15 +151,15 @@ class OutputCapture:
 
         return emitting
 
-    def _complained(self, text: str) -> None:
+    def _add_error(self, text: str) -> None:
         if getattr(self._at_ease, "now", False):
-            self._printed(text)
+            self._add_output(text)
         elif self.is_copy:
             os.write(2, text.encode())
-        elif self._affords(text):
+        elif self._count(text):
             self._errors += text
 
-    def _warned(
+    def _add_warning(
         self,
         message: Warning | str,
         category: type[Warning],
@@ -171,15 +174,15 @@ class OutputCapture:
             caught = warnings.WarningMessage(message, category, filename, lineno, file, line)
             self.warnings.append(caught)
 
-    def _thread_died(self, died: threading.ExceptHookArgs) -> None:
+    def _report_dead_thread(self, died: threading.ExceptHookArgs) -> None:
         kind, line = died.exc_type.__name__, line_of(died.exc_value, self._path)
         self.complain(f"a thread died of {kind}: {died.exc_value}", line)
 
-    def _unraisable(self, ignored: "sys.UnraisableHookArgs") -> None:
+    def _report_unraisable(self, ignored: "sys.UnraisableHookArgs") -> None:
         kind, line = ignored.exc_type.__name__, line_of(ignored.exc_value, self._path)
         self.complain(f"Python could only ignore {kind}: {ignored.exc_value}", line)
 
 
 def _as_text(value: object) -> str:
-    """Return what JSON cannot hold as text: an image as notebooks hold it."""
+    """Convert a value that JSON cannot hold; images become Base64, as in notebooks."""
     return b64encode(value).decode() if isinstance(value, bytes) else str(value)

@@ -1,4 +1,4 @@
-"""Execute a `{code-cell}` and check what its page says of it."""
+"""Execute a `{code-cell}` and compare it with its options and `#>` lines."""
 
 import ast
 import builtins
@@ -40,7 +40,7 @@ def execute_cell(
         if isinstance(last, ast.Expr):
             text = text_of_check(last)
             expression = compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
-            recorder = vars(builtins)[RECORDER]  # this line is not rewritten
+            recorder = vars(builtins)[RECORDER]  # the last expression is not rewritten
             with recorder.calling(last.lineno, text) if text else contextlib.nullcontext():
                 value = eval(expression, namespace)
             if value is not None:
@@ -53,17 +53,17 @@ def execute_cell(
 def check_cell(cell: Cell, error: BaseException | None, capture: OutputCapture) -> Iterator[Check]:
     """Compare what `cell` did with its `:raises:`, its `:warns:` and its `#>` pins."""
     if cell.raises is not None:
-        yield _declared("raises", cell.raises, [] if error is None else [error], cell.fence)
+        yield _check_declared("raises", cell.raises, [] if error is None else [error], cell.fence)
     if cell.warns is not None:
         warned = [warning.message for warning in capture.warnings]
-        yield _declared("warns", cell.warns, warned, cell.fence)
+        yield _check_declared("warns", cell.warns, warned, cell.fence)
     yield from _check_pins(cell, shown_lines(capture.outputs))
 
 
 def declared_outputs(
     cell: Cell, error: BaseException | None, capture: OutputCapture, path: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield what the page at `path` shows of declared warnings and of a declared exception."""
+    """Yield the outputs for declared warnings and a declared exception."""
     if cell.warns is not None:
         for warning in capture.warnings:
             text = describe(warning.message).partition(" (Triggered internally at ")[0]
@@ -77,7 +77,7 @@ def declared_outputs(
 def unexpected_error(
     cell: Cell, error: BaseException | None, asserted: Sequence[Check], path: str
 ) -> Iterator[Problem]:
-    """Yield the exception of a cell that declares none, unless it is that of a false assert."""
+    """Yield an undeclared exception, unless a false assert raised it."""
     if error is None or cell.raises is not None:
         return
     line = line_of(error, path) or cell.line
@@ -89,7 +89,7 @@ def unexpected_error(
 
 
 def early_errors(cell: Cell, error: BaseException | None, path: str) -> Iterator[Problem]:
-    """Yield the last line of a cell that declares its exception and raises it earlier."""
+    """Yield a problem if a declared exception is raised before the last line."""
     frames = traceback.walk_tb(error.__traceback__ if error is not None else None)
     here = (line for frame, line in frames if frame.f_code.co_filename == path)
     line, tree = next(here, None), parse_python(cell.source)
@@ -101,9 +101,9 @@ def early_errors(cell: Cell, error: BaseException | None, path: str) -> Iterator
 def undeclared_warnings(
     caught: list[warnings.WarningMessage], declared: str | None
 ) -> Iterator[warnings.WarningMessage]:
-    """Yield the warnings that no declaration matches, but for what Python itself keeps silent.
+    """Yield undeclared warnings, except those that Python hides by default.
 
-    It is silent of a file that was read and left open, as in `open("data.txt").read()`.
+    One of these is a file left open after reading, as in `open("data.txt").read()`.
     """
     for warning in caught:
         if warning.category is ResourceWarning and _READ_FILE.match(str(warning.message)):
@@ -127,7 +127,7 @@ def pins(source: str) -> list[tuple[int, int, str]]:
 
 
 def remove_pins(source: str) -> str:
-    """Return `source` without its pins: a reader sees the output itself."""
+    """Remove the `#>` comments: the page shows the output itself."""
     lines: list[str | None] = list(source.splitlines())
     for index, column, _ in pins(source):
         kept = (lines[index] or "")[:column].rstrip()
@@ -166,7 +166,7 @@ def _check_pins(cell: Cell, shown: list[str]) -> Iterator[Check]:
         yield dataclasses.replace(more, text=extra, found=extra)
 
 
-def _declared(kind: str, declared: str, happened: Sequence[object], line: int) -> Check:
+def _check_declared(kind: str, declared: str, happened: Sequence[object], line: int) -> Check:
     passed = any(_matches(declared, thing) for thing in happened)
     found = "; ".join(map(describe, happened)) or "nothing"
     return Check(line=line, kind=kind, text=declared, expected=declared, passed=passed, found=found)

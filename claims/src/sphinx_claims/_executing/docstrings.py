@@ -1,14 +1,18 @@
 """The `>>>` examples in the docstrings of a module's public names: each docstring is a page."""
 
+import ast
 import doctest
+import functools
 import importlib
 import inspect
+import linecache
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-from sphinx_claims._config import path_from
+from sphinx_claims._config import relative_path
 from sphinx_claims._page import Doctest, Page
+from sphinx_claims._python import parse_python
 
 
 def find_docstrings(module: str, root: Path) -> Iterator[Page]:
@@ -26,10 +30,30 @@ def find_docstrings(module: str, root: Path) -> Iterator[Page]:
         for test in finder.find(thing, module, module=inspect.getmodule(thing))
         if test.examples
     ]
-    places = {(test.filename or module, (test.lineno or 0) + 1): test for test in tests}
+    places = {(test.filename or module, _line_of(test)): test for test in tests}
     for (file, line), test in sorted(places.items()):
         items = (Doctest(line=line, source=test.docstring or ""),)
-        yield Page(path=path_from(root, file), items=items, module=test.globs["__name__"])
+        yield Page(path=relative_path(root, file), items=items, module=test.globs["__name__"])
+
+
+def _line_of(test: doctest.DocTest) -> int:
+    """Return the line where a docstring begins; doctest errs if a decorator made the function."""
+    near = (test.lineno or 0) + 1
+    lines = _docstring_lines(test.filename or "").get(inspect.cleandoc(test.docstring or ""), [])
+    return min(lines, key=lambda line: abs(line - near), default=near)
+
+
+@functools.cache
+def _docstring_lines(file: str) -> dict[str, list[int]]:
+    """Return the lines where each docstring of a file begins."""
+    lines: dict[str, list[int]] = {}
+    tree = parse_python("".join(linecache.getlines(file)))
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            text = ast.get_docstring(node)
+            if text is not None:
+                lines.setdefault(text, []).append(node.body[0].lineno)
+    return lines
 
 
 def _public_names(module: ModuleType) -> list[str]:

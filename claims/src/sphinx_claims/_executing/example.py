@@ -44,14 +44,14 @@ class ExampleRunner:
         causes: Causes,
     ) -> None:
         self._path, self._namespace, self._is_told = path, namespace, is_told
-        self._flags = _combined(doctest.DONT_ACCEPT_TRUE_FOR_1, flags)
+        self._flags = _combine_flags(doctest.DONT_ACCEPT_TRUE_FOR_1, flags)
         self._causes = causes
 
     def run(self, step: Doctest) -> Iterator[Check | Problem]:
         """Yield a check for each example with output, and problems."""
         if step.skip_if and eval(step.skip_if, self._namespace):
             return
-        flags = _combined(self._flags, step.options)
+        flags = _combine_flags(self._flags, step.options)
         for line, example in step.examples():
             own = flags
             for flag, is_on in example.options.items():
@@ -108,7 +108,7 @@ class ExampleRunner:
         return shown.getvalue(), None
 
 
-def _combined(flags: int, options: Iterable[str]) -> int:
+def _combine_flags(flags: int, options: Iterable[str]) -> int:
     """Switch on `NAME` and `+NAME`, and off `-NAME`."""
     for option in options:
         flag = doctest.OPTIONFLAGS_BY_NAME[option.lstrip("+-")]
@@ -136,7 +136,7 @@ def _is_as_wanted(example: doctest.Example, shown: str, message: str, flags: int
     if message and example.exc_msg is None:
         return False
     wanted, actual = (str(example.exc_msg), message) if message else (example.want, shown)
-    # Sphinx runs examples without a module, so that pages written for it lack the prefix.
+    # Sphinx runs examples outside a module, so its pages lack the prefix.
     check = functools.partial(doctest.OutputChecker().check_output, optionflags=flags)
     if check(wanted, actual) or check(wanted, actual.replace("__main__.", "")):
         return True

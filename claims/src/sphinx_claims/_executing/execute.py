@@ -1,4 +1,4 @@
-"""Execute the steps of a page, in a process that does nothing else afterwards."""
+"""Execute the steps of a page, in a process of its own."""
 
 import atexit
 import builtins
@@ -34,7 +34,7 @@ from sphinx_claims._record import Check, Record
 
 
 def begin() -> None:
-    """Forget the exit functions of what was imported before the page began."""
+    """Remove the exit functions of modules that were imported before the page."""
     atexit._clear()  # noqa: SLF001 - as multiprocessing does where it forks
 
 
@@ -62,12 +62,12 @@ def execute_page(page: Page, directory: Path) -> Iterator[Record]:
 
 
 class PageRun:
-    """The namespace in which the steps of a page run, and all that watches them."""
+    """Runs the steps of a page in one namespace and records what they do."""
 
     def __init__(self, page: Page) -> None:
         begin()
         path, self._setup = page.path, page.setup
-        if path.endswith(".md"):  # a module's own folder is not where its imports look
+        if path.endswith(".md"):  # imports of a module do not start in its own folder
             sys.path.insert(0, str(Path.cwd()))
         self._path = path
         self._recorder = Recorder(path)
@@ -79,11 +79,10 @@ class PageRun:
         self._examples = ExampleRunner(
             path, self._namespace, page.flags, self._recorder.has_told, self._causes
         )
-        self._namespace[RECORDER] = self._recorder  # which functions take along where they are sent
         self._line = 1
 
     def run(self, step: Step) -> Record:
-        """Run one step and gather what it showed, checked and did wrong."""
+        """Run one step and return its outputs, checks and problems."""
         self._line = step.line
         if self._capture.is_copy:
             self._recorder.settle()
@@ -93,26 +92,19 @@ class PageRun:
             except Exception as error:  # noqa: BLE001 - the rest of the page is judged all the same
                 message = f"the prover failed here: {describe(error)}"
                 record = Record(problems=(Problem(step.line, message),))
-            self._put_back()
-        return self._gathered(record, step)
+        return self._complete_record(record, step)
 
     def closing(self) -> Record:
-        """Do what Python does when a program ends, and gather what went wrong in it."""
+        """Run exit functions and finalizers, and return their problems."""
         with self._capture.capturing():
             end()
             self._namespace = _as_main(self._path)
-            del self._examples, self._causes  # which have the namespace as well
-            vars(builtins).pop("_", None)  # what an example showed last
+            del self._examples, self._causes  # they hold the namespace too
+            vars(builtins).pop("_", None)  # the last value that an example showed
             gc.collect()
-        record = self._gathered(Record(), None)
+        record = self._complete_record(Record(), None)
         self._recorder.close()
         return record
-
-    def _put_back(self) -> None:
-        """Complain if the page has replaced what its functions report to, and put it back."""
-        if self._namespace.get(RECORDER) is not self._recorder:
-            self._namespace[RECORDER] = self._recorder
-            self._capture.complain(f"__main__.{RECORDER} was replaced: a cell must leave it alone")
 
     def _step(self, step: Step) -> Record:
         match step:
@@ -125,7 +117,7 @@ class PageRun:
 
     def _cell(self, step: Cell) -> Record:
         error = execute_cell(step, self._namespace, self._path, self._capture)
-        asserted = self._asserted(step)
+        asserted = self._take_asserts(step)
         problems = (
             *unexpected_error(step, error, asserted, self._path),
             *early_errors(step, error, self._path),
@@ -171,25 +163,25 @@ class PageRun:
         check = Check(line=step.line, kind="inline", text=step.source, passed=passed, found=found)
         return Record(checks=(check,))
 
-    def _asserted(self, step: Step | None) -> tuple[Check, ...]:
-        """Take what was asserted: in `step` itself, or else where it calls what asserts."""
-        return tuple(_asked_by(step, check) for check in self._recorder.take())
+    def _take_asserts(self, step: Step | None) -> tuple[Check, ...]:
+        """Take the asserts evaluated since the last step, and assign them to `step`."""
+        return tuple(_assign_to_step(step, check) for check in self._recorder.take())
 
-    def _gathered(self, record: Record, step: Step | None) -> Record:
-        if self._capture.is_copy:  # which would go on with the page
+    def _complete_record(self, record: Record, step: Step | None) -> Record:
+        if self._capture.is_copy:  # a forked child must not run the rest of the page
             for problem in record.problems:
                 os.write(2, f"{problem.message}\n".encode())
             os._exit(bool(record.problems))
         gathered = dataclasses.replace(
             record,
             outputs=tuple(self._capture.outputs),
-            checks=(*self._asserted(step), *record.checks),
-            problems=tuple(map(_brief, (*record.problems, *self._unasked(step)))),
+            checks=(*self._take_asserts(step), *record.checks),
+            problems=tuple(map(_brief, (*record.problems, *self._find_undeclared(step)))),
         )
         self._capture.forget()
         return gathered
 
-    def _unasked(self, step: Step | None) -> Iterator[Problem]:
+    def _find_undeclared(self, step: Step | None) -> Iterator[Problem]:
         declared = step.warns if isinstance(step, Cell) else None
         for warning in undeclared_warnings(self._capture.warnings, declared):
             line = line_on_page(self._path, warning.filename, warning.lineno) or self._line
@@ -210,20 +202,20 @@ def _as_main(path: str, module: str | None = None) -> dict[str, object]:
     names = vars(importlib.import_module(module)) if module else {}
     main.__dict__.update({name: names[name] for name in names if name[:2] != "__"})
     main.__file__ = path
-    # Without it a spawned process would execute the file, which is no Python.
+    # Without it, a spawned process would execute the Markdown file.
     main.__spec__ = importlib.machinery.ModuleSpec("__main__", None)
     sys.modules["__main__"] = main
     return main.__dict__
 
 
-def _asked_by(step: Step | None, check: Check) -> Check:
-    """Return a check with the line of `step` that asks for it; none where it stands there."""
+def _assign_to_step(step: Step | None, check: Check) -> Check:
+    """Assign a check in a function to the step that called the function."""
     if step is None or check.line in range(step.line, step.line + len(step.source.splitlines())):
         return dataclasses.replace(check, asked=None)
     if isinstance(step, Cell) or check.asked in range(
         step.line, step.line + len(step.source.splitlines())
     ):
-        return check  # of a thread that an earlier cell has begun nobody asks
+        return check  # a thread started by an earlier cell
     return dataclasses.replace(check, asked=step.line)
 
 
@@ -234,7 +226,7 @@ def _brief(problem: Problem) -> Problem:
 
 
 def remember_lines(page: Page) -> None:
-    """Let tracebacks and `inspect` find the cells' lines, and nothing but Python, in the page."""
+    """Let tracebacks and `inspect` find the cells at their lines of the page."""
     lines: list[str] = []
     for cell in (step for step in page.steps if isinstance(step, Cell)):
         lines += ["\n"] * (cell.line - 1 - len(lines))

@@ -1,4 +1,4 @@
-"""The process that all pages are forked from: it has imported everything and run nothing.
+"""The process that all pages are forked from, after all imports.
 
 Started as `python -m sphinx_claims._executing.forkserver SOCKET MODULE...`; for each two file
 descriptors that arrive on the socket it forks a supervisor, which forks the process of one job.
@@ -44,7 +44,7 @@ def _supervise(orders: Connection, messages: Connection) -> None:
         orders.close()
         _work(messages, function, arguments)
     with contextlib.suppress(BrokenPipeError):
-        orders.send(job)  # who waits for this process kills that one if this one is killed
+        orders.send(job)  # so that the job can be killed if this process dies
     messages.close()
     ended, ending = Pipe(duplex=False)
     waiting = Thread(target=lambda: ending.send(os.waitpid(job, 0)[1]))
@@ -52,12 +52,12 @@ def _supervise(orders: Connection, messages: Connection) -> None:
     has_ended = ended in wait([ended, orders], seconds)
     if not has_ended:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(job, signal.SIGKILL)  # it may not have made its group yet
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS: all are zombies
-        os.killpg(job, signal.SIGKILL)  # and all that it has started
+            os.kill(job, signal.SIGKILL)  # its process group may not exist yet
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # on macOS, if all are zombies
+        os.killpg(job, signal.SIGKILL)  # and all its children
     with contextlib.suppress(BrokenPipeError):
         orders.send(os.waitstatus_to_exitcode(ended.recv()) if has_ended else None)
-    waiting.join()  # as long as the other end of its pipe is open
+    waiting.join()  # the thread writes to a pipe that is closed below
 
 
 def _work(
@@ -78,11 +78,11 @@ def _reap(options: int) -> None:
 
 def _main(descriptor: str, *preload: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gc.disable()  # a fifth of the time that it takes to import a large package
+    gc.disable()  # saves a fifth of the time of a large import
     import_all(preload)
     gc.freeze()
     serve(socket.socket(fileno=int(descriptor)))
-    os._exit(0)  # to take apart what was imported takes longer than to begin a page
+    os._exit(0)  # Python's own shutdown takes longer than a page
 
 
 if __name__ == "__main__":

@@ -18,23 +18,23 @@ def loaded_version(package: str) -> Iterator[str]:
 
     The one imported may be another than the one installed: PYTHONPATH comes first.
     """
-    version = _own(package) or _installed(package)
+    version = _attribute_version(package) or _distribution_version(package)
     if version is None:
         importlib.import_module(package)
-        version = _own(package)
+        version = _attribute_version(package)
     if version is not None:
         yield version.partition("+")[0]
 
 
-def _own(package: str) -> str | None:
+def _attribute_version(package: str) -> str | None:
     version = getattr(sys.modules.get(package), "__version__", None)
     return None if version is None else str(version)
 
 
-def _installed(package: str) -> str | None:
+def _distribution_version(package: str) -> str | None:
     try:
         return metadata.version(package)
-    except metadata.PackageNotFoundError:  # it may come in a distribution of another name
+    except metadata.PackageNotFoundError:  # its distribution may have another name
         distributions = metadata.packages_distributions().get(package, ())
         return next(map(metadata.version, distributions), None)
 

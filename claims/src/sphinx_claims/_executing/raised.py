@@ -44,7 +44,7 @@ def line_of(error: BaseException | None, path: str) -> int | None:
 
 
 def line_on_page(path: str, filename: str, line: int | None) -> int | None:
-    """Return the line of the page `path` that is a line of code; None where it is not the page's.
+    """Translate a line of code to a line of the page `path`, or None for other files.
 
     Each example is a file of its own, as in doctest, named by the line where it begins.
     """

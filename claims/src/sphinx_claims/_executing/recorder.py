@@ -1,23 +1,20 @@
-"""What the checks of a page report to, in whatever process they are evaluated."""
+"""Collects the checks of a page, in the page's process and in forked ones."""
 
 import contextlib
 import io
 import os
 import pickle
 import reprlib
-import shutil
 import sys
 import tempfile
 import types
 from collections import deque
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from sphinx_claims._executing.raised import line_of, line_on_page
 from sphinx_claims._record import Check
 
-_LEFT = ".told"
 _ALWAYS_TRUE = (
     type,
     types.AsyncGeneratorType,
@@ -34,11 +31,10 @@ _ALWAYS_TRUE = (
 
 
 class Recorder:
-    """Keeps every evaluation since it was last emptied, also those in other processes of the page.
+    """Keeps each evaluated check until `take`, also those of forked processes.
 
-    One that a function makes is noted where the cell of `path` calls it, which asks for it.
-    A process that was forked since has a copy of it, and a function that is sent to another as
-    code takes a `DistantRecorder` along.
+    A check in a function is recorded at the line of the cell that calls the function.
+    A forked process has a copy, which writes to a shared file.
     """
 
     def __init__(self, path: str) -> None:
@@ -46,31 +42,23 @@ class Recorder:
         self.settle()
 
     def settle(self) -> None:
-        """Take this process as the one that empties it."""
+        """Make this process the one that takes the checks."""
         self._process = os.getpid()
         self._checks: deque[Check] = deque()
         self._elsewhere = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
         self._read = 0
-        self._distant: Path | None = None
         self._false: set[int] = set()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Become, wherever a function of the page is sent, what leaves here what it finds."""
-        self._distant = self._distant or Path(tempfile.mkdtemp(prefix="claims-"))
-        return DistantRecorder, (self._path, self._distant, self._asking())
 
     def close(self) -> None:
         """Close and remove the temporary files."""
         self._elsewhere.close()
-        if self._distant is not None:
-            shutil.rmtree(self._distant, ignore_errors=True)
 
     def asserting(
         self, line: int, text: str, test: object, operands: Callable[[], dict[str, Any]]
     ) -> bool:
-        """Report an assert of `text`; `operands` is asked for its parts if it failed."""
+        """Record an assert; `operands` returns the values of its parts if it failed."""
         passed = bool(test)
-        found = "" if passed else _shown(operands)
+        found = "" if passed else _format_operands(operands)
         if isinstance(test, _ALWAYS_TRUE):
             kind = type(test).__name__
             found = f"it is a {kind}, which is always true: call it, or compare it"
@@ -79,21 +67,21 @@ class Recorder:
 
     @contextlib.contextmanager
     def calling(self, line: int, text: str) -> Iterator[None]:
-        """Report what a statement of `text` checks that raises where it is not true."""
+        """Record a call that raises if it is not true, such as `assert_allclose`."""
         try:
             yield
         except BaseException:
-            self._note(line, text, kind="caught", passed=True)  # if not, the cell tells of it
+            self._note(line, text, kind="caught", passed=True)  # the cell reports its error
             raise
         self._note(line, text, passed=True)
 
     def has_told(self, error: BaseException | None) -> bool:
-        """Return whether `error` is that of an assert which was reported as false."""
+        """Return whether `error` comes from an assert that was recorded as false."""
         return isinstance(error, AssertionError) and line_of(error, self._path) in self._false
 
     def take(self) -> list[Check]:
-        """Return what was reported, and forget it."""
-        taken = [*self._from_forked(), *self._from_distant()]
+        """Return the recorded checks and remove them."""
+        taken = [*self._read_forked()]
         while self._checks:
             taken.append(self._checks.popleft())
         return taken
@@ -107,7 +95,7 @@ class Recorder:
         self._keep(Check(line=line, kind=kind, text=text, passed=passed, found=found, asked=asked))
 
     def _asking(self) -> int | None:
-        """Return the line of the cell that is being executed; None where a thread has none."""
+        """Return the line of the cell that is running, or None in a thread."""
         frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented
         while frame is not None:
             line = line_on_page(self._path, frame.f_code.co_filename, frame.f_lineno)
@@ -122,7 +110,7 @@ class Recorder:
         else:
             os.write(self._elsewhere.fileno(), pickle.dumps(check))
 
-    def _from_forked(self) -> Iterator[Check]:
+    def _read_forked(self) -> Iterator[Check]:
         if not hasattr(os, "fork"):
             return
         file = self._elsewhere.fileno()
@@ -132,41 +120,8 @@ class Recorder:
         while stream.tell() < len(written):
             yield pickle.load(stream)  # noqa: S301 - written by a copy of this process
 
-    def _from_distant(self) -> Iterator[Check]:
-        for file in self._distant.glob(f"*{_LEFT}") if self._distant else ():
-            yield pickle.loads(file.read_bytes())  # noqa: S301 - left by code of this page
-            file.unlink()
 
-
-class DistantRecorder(Recorder):
-    """Stands for a recorder in a process that knows nothing of the page but what it was sent.
-
-    It leaves what it finds in a folder, where the recorder itself finds it.
-    """
-
-    def __init__(self, path: str, folder: Path, asked: int | None) -> None:
-        super().__init__(path)
-        self._folder, self._asked = folder, asked
-
-    def settle(self) -> None:
-        """Keep nothing here but which lines are false."""
-        self._false = set()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle as a recorder that writes to the same folder."""
-        return DistantRecorder, (self._path, self._folder, self._asked)
-
-    def _asking(self) -> int | None:
-        return self._asked
-
-    def _keep(self, check: Check) -> None:
-        """Leave a check in a file of its own, which gets its name once it is whole."""
-        with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
-            pickle.dump(check, file)
-        Path(file.name).rename(f"{file.name}{_LEFT}")
-
-
-def _shown(operands: Callable[[], dict[str, Any]]) -> str:
+def _format_operands(operands: Callable[[], dict[str, Any]]) -> str:
     brief = reprlib.Repr()
     brief.maxother = brief.maxstring = brief.maxlong = 80
     try:

@@ -1,4 +1,4 @@
-"""Run jobs where no process can be forked: each in a new one, which imports everything first.
+"""Run each job in a new process, where processes cannot be forked.
 
 That is slower, and as right. It is started as `python -m sphinx_claims._executing.spawned`: the
 order comes on standard input, and what was standard output takes the messages, one pickle after
@@ -33,7 +33,7 @@ class SpawnedWorkers(Workers):
         self.stop()
 
     def stop(self) -> None:
-        """Kill what runs, in whatever threads, and begin nothing more."""
+        """Kill all running jobs and start no more."""
         self._is_stopped = True
         for process in tuple(self._processes):
             _kill(process)
@@ -54,7 +54,7 @@ class SpawnedWorkers(Workers):
         timer = Timer(seconds, _end_late, (process, is_late))
         timer.daemon = True
         try:
-            received = _answers(process, (self._preload, job, arguments), timer)
+            received = _communicate(process, (self._preload, job, arguments), timer)
             code = process.wait()
         finally:
             timer.cancel()
@@ -67,37 +67,37 @@ KINDS = {"fork": Workers, "spawn": SpawnedWorkers}
 
 
 def workers(preload: Sequence[str], kind: str | None) -> Workers:
-    """Start what runs jobs in processes of a `kind`, by default of the quickest that is safe."""
+    """Start workers of a `kind`, by default the fastest safe one."""
     return KINDS[kind or usual_kind()](preload)
 
 
 def usual_kind() -> str:
-    """Return which kind is quickest here and safe.
+    """Return the fastest kind that is safe on this system.
 
     On macOS a forked process may crash in the system's libraries, which NumPy computes with.
     """
     return "fork" if hasattr(os, "fork") and sys.platform != "darwin" else "spawn"
 
 
-def _answers(
+def _communicate(
     process: subprocess.Popen[bytes], order: tuple[Any, ...], timer: Timer
 ) -> tuple[Any, ...]:
-    """Hand a process its order; return its messages, and let `timer` run once it has begun."""
+    """Send a process its job, start `timer` when the job begins, and return its messages."""
     if process.stdin is None or process.stdout is None:
         raise ValueError("a process must have both pipes")
     with process.stdout as messages:
         with contextlib.suppress(OSError), process.stdin as orders:
             pickle.dump(order, orders)
-        ready = [*_received(messages, most=1)]
+        ready = [*_receive(messages, most=1)]
         if not ready:
             code = process.wait()
             raise RuntimeError(f"the process that executes pages is gone (exit code {code})")
         timer.start()
-        return tuple(_received(messages))
+        return tuple(_receive(messages))
 
 
-def _received(messages: IO[bytes], most: int = sys.maxsize) -> Iterator[Any]:
-    """Yield messages, `most` of them, until the last one, or whatever a page puts on the line."""
+def _receive(messages: IO[bytes], most: int = sys.maxsize) -> Iterator[Any]:
+    """Yield at most `most` messages; stop at the last one or at the first unreadable one."""
     for _ in range(most):
         try:
             message = pickle.load(messages)  # noqa: S301 - of our own process, as pages are
@@ -130,7 +130,7 @@ def _main() -> NoReturn:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         preload, function, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301 - our own process's
-    except (EOFError, pickle.UnpicklingError):  # which has ended before it gave an order
+    except (EOFError, pickle.UnpicklingError):  # the parent ended before it sent a job
         sys.exit(1)
     messages = os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)

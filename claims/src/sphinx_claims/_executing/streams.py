@@ -47,7 +47,7 @@ class Descriptors:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._beneath = {number: _redirected(number) for number in NAMES}
+        self._beneath = {number: _redirect(number) for number in NAMES}
 
     def take(self, may_print: str | None) -> Iterator[str]:
         """Yield a complaint about each that was written to or replaced, and put it right.
@@ -68,7 +68,7 @@ class Descriptors:
                 yield f"descriptor {number}, {NAMES[number]}, was closed or led elsewhere"
 
 
-def _redirected(number: int) -> IO[bytes]:
+def _redirect(number: int) -> IO[bytes]:
     file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
     os.dup2(file.fileno(), number)
     return file

@@ -20,8 +20,8 @@ _LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 STRICT = {
     "PYTHONHASHSEED": "",  # a page must not depend on the order of a set
     "PYTHONINSPECT": "",
-    "PYTHONOPTIMIZE": "",  # which would strip the asserts
-    "PYTHONUTF8": "1",  # as on most machines, whatever the locale of this one
+    "PYTHONOPTIMIZE": "",  # optimization would strip the asserts
+    "PYTHONUTF8": "1",  # independent of the locale
     "PYTHONWARNINGS": "",
 }
 
@@ -35,7 +35,7 @@ class Workers:
             raise RuntimeError(message)
         self._control, theirs = socket.socketpair()
         for end in (self._control, theirs):
-            end.settimeout(None)  # whatever the program around, as a check of links, has set
+            end.settimeout(None)  # another extension may have set a default timeout
         with theirs:
             ours = ("-P", "-m", "sphinx_claims._executing.forkserver", str(theirs.fileno()))
             self._forkserver = subprocess.Popen(  # noqa: S603 - our own interpreter and module
@@ -43,7 +43,7 @@ class Workers:
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env={**QUIET, **_LARGE_PAGES, **os.environ, **STRICT},
-                process_group=0,  # Ctrl-C is for this process: the others see it end
+                process_group=0,  # Ctrl-C must reach this process only
             )
         self._running: set[Connection] = set()
 
@@ -51,34 +51,24 @@ class Workers:
         return self
 
     def __exit__(self, *error: object) -> None:
-        with contextlib.suppress(OSError):  # a process that was forked meanwhile has it open too
+        with contextlib.suppress(OSError):  # another child may have inherited the socket
             self._control.shutdown(socket.SHUT_RDWR)
         self._control.close()
         self._forkserver.wait()
 
     def stop(self) -> None:
-        """Kill what runs, in whatever threads, and begin nothing more."""
-        with contextlib.suppress(OSError):  # the other end is gone already
+        """Kill all running jobs and start no more."""
+        with contextlib.suppress(OSError):  # the other end is closed already
             self._control.shutdown(socket.SHUT_RDWR)
         for orders in tuple(self._running):
             with (
-                contextlib.suppress(OSError),  # it has just ended by itself
+                contextlib.suppress(OSError),  # the job has just ended
                 socket.socket(fileno=os.dup(orders.fileno())) as end,
             ):
                 end.shutdown(socket.SHUT_RDWR)
 
     def run(self, job: Callable[..., Iterator[Any]], *arguments: Any, seconds: float) -> Outcome:
-        """Run `job(*arguments)` for at most `seconds`; return what it yielded until it ended.
-
-        Where the process that waits for it is killed, it runs again: that is its own doing only
-        if it happens each time.
-        """
-        order = (job, arguments, seconds)
-        found, is_whole = self._run(order)
-        return found if is_whole else self._run(order)[0]
-
-    def _run(self, order: tuple[Any, ...]) -> tuple[Outcome, bool]:
-        """Run a job; return its outcome, and whether nothing cut it off from this process."""
+        """Run `job(*arguments)` for at most `seconds`; return what it yielded until it ended."""
         (orders, theirs), (messages, writer) = Pipe(), Pipe(duplex=False)
         with orders, messages:
             self._running.add(orders)
@@ -87,26 +77,26 @@ class Workers:
             try:
                 with theirs, writer:
                     self._hand_over(theirs, writer)
-                orders.send(order)
+                orders.send((job, arguments, seconds))
                 process = orders.recv()
-                received = tuple(_received(messages, orders))
-                return outcome(received, orders.recv(), order[-1]), True
+                received = tuple(_receive(messages, orders))
+                return outcome(received, orders.recv(), seconds)
             except (EOFError, ConnectionError):
                 _kill(process)
-                if not self._lives():
-                    raise self._broken() from None
+                if not self._is_alive():
+                    raise self._error() from None
                 failure = "it killed the process that started it"
-                return Outcome(messages=received, failure=failure), False
+                return Outcome(messages=received, failure=failure)
             finally:
                 self._running.discard(orders)
 
     def _hand_over(self, *ends: Connection) -> None:
         try:
             socket.send_fds(self._control, [b"."], [end.fileno() for end in ends])
-        except OSError:  # the other end is gone, or another thread has found that out
-            raise self._broken() from None
+        except OSError:  # the other end or, by another thread, this end is closed
+            raise self._error() from None
 
-    def _lives(self) -> bool:
+    def _is_alive(self) -> bool:
         """Return whether there can be other jobs, although this one was cut off."""
         try:
             self._forkserver.wait(1)
@@ -114,7 +104,7 @@ class Workers:
             return True
         return False
 
-    def _broken(self) -> RuntimeError:
+    def _error(self) -> RuntimeError:
         self._control.close()
         code = self._forkserver.wait()
         return RuntimeError(f"the process that executes pages is gone (exit code {code})")
@@ -123,12 +113,12 @@ class Workers:
 def _kill(process: int | None) -> None:
     """Kill a job and all processes that it has started."""
     if process:
-        for kill in (os.kill, os.killpg):  # it may not have made its group yet
+        for kill in (os.kill, os.killpg):  # its process group may not exist yet
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(process, signal.SIGKILL)
 
 
-def _received(messages: Connection, orders: Connection) -> Iterator[Any]:
+def _receive(messages: Connection, orders: Connection) -> Iterator[Any]:
     """Yield messages until there can be no more: the pipe is closed, or the job has ended."""
     while messages in wait([messages, orders]):
         try:

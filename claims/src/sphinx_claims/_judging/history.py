@@ -1,9 +1,9 @@
-"""What earlier runs on other versions found; it counts for claims that have not changed since."""
+"""Verdicts of earlier runs on other versions, for claims that have not changed since."""
 
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,9 @@ from packaging.version import Version
 from sphinx_claims._config import Config
 from sphinx_claims._judging.verdict import ClaimVerdict
 from sphinx_claims._page import Problem
-from sphinx_claims._versions import Release, broken_bound
 
 CHANGED = "changed"
-"""The word for a claim that was not judged since it changed."""
+"""The verdict on a claim that changed after the run."""
 
 WORDS = ("true", "skipped", "false", CHANGED)
 
@@ -35,7 +34,7 @@ class Run:
     claims: Mapping[str, tuple[str, str]]
 
     def word(self, verdict: ClaimVerdict) -> str:
-        """Return what the run found of a claim as it is now."""
+        """Return the run's verdict on the current form of a claim."""
         word, digest = self.claims.get(verdict.claim.id, (CHANGED, ""))
         return word if digest == verdict.digest else CHANGED
 
@@ -62,21 +61,21 @@ def read_run(file: Path, package: str) -> Run | Problem:
             date=str(kept["date"]),
             tests={word: int(kept["tests"][word]) for word in ("passed", "failed", "skipped")},
             problems=int(kept["problems"]),
-            claims={name: _judged(text) for name, text in kept["claims"].items()},
+            claims={name: _split_verdict(text) for name, text in kept["claims"].items()},
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}"
         return Problem(1, f"this must be what a run on another {package} has found: {what}")
 
 
-def _judged(text: str) -> tuple[str, str]:
+def _split_verdict(text: str) -> tuple[str, str]:
     word, digest = text.split()
     return word, digest
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class History:
-    """The files of earlier runs: for each a run, or what is wrong with it."""
+    """The files of earlier runs; for an invalid file, a problem."""
 
     config: Config
     files: Mapping[str, Run | Problem]
@@ -87,42 +86,11 @@ class History:
         runs = (run for run in self.files.values() if isinstance(run, Run))
         return sorted(runs, key=lambda run: Version(run.version))
 
-    def vanished(self, claims: Iterable[ClaimVerdict]) -> Iterator[tuple[str, Problem]]:
-        """Yield a problem for each claim of a run that is on no page, and each broken file."""
-        here = {verdict.claim.id for verdict in claims}
-        gone: dict[str, list[str]] = {}
+    def broken(self) -> Iterator[tuple[str, Problem]]:
+        """Yield the problems of invalid files."""
         for file, run in self.files.items():
             if isinstance(run, Problem):
                 yield file, run
-            else:
-                for identifier in run.claims.keys() - here:
-                    gone.setdefault(identifier, []).append(file)
-        for identifier, files in sorted(gone.items()):
-            versions = ", ".join(Path(file).stem for file in files)
-            message = (
-                f"claim {identifier} was judged on {self.config.package} {versions} and has "
-                "vanished: judge the claims there again, or give it its id back"
-            )
-            lines = (self.config.root / files[0]).read_text(encoding="utf-8").splitlines()
-            places = (n for n, line in enumerate(lines, 1) if f'"{identifier}"' in line)
-            yield files[0], Problem(next(places, 1), message)
-
-    def judged_nowhere(
-        self, claims: Iterable[ClaimVerdict], release: Release | None
-    ) -> Iterator[tuple[str, Problem]]:
-        """Yield a problem for each claim whose versions are none of those that are judged."""
-        known = [run.version for run in self.runs]
-        version = None if release is None else release.version
-        judged = ", ".join(sorted({*known, *filter(None, [version])}, key=Version))
-        folder = self.config.versions
-        for verdict in claims if folder is not None else ():
-            bound = broken_bound(verdict.claim, version)
-            if bound is not None and all(broken_bound(verdict.claim, other) for other in known):
-                message = (
-                    f"no version judges claim {verdict.claim.id}: `:{bound}:` leaves out "
-                    f"{self.config.package} {judged}, and there is no other in {folder}"
-                )
-                yield verdict.path, Problem(verdict.claim.line, message)
 
 
 def read_history(config: Config) -> History:

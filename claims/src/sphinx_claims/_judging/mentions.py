@@ -78,9 +78,9 @@ class _Evidence:
 
     def __init__(self, claim: Claim, own: Sequence[Ran], ran: Sequence[Ran]) -> None:
         shown = [claim.since or "", claim.until or ""]
-        shown += [text for step, record in own for text in _shown(step, record)]
+        shown += [text for step, record in own for text in _collect_texts(step, record)]
         trees = [tree for step, _ in own for tree in _trees(step)]
-        above = list(_made_by(trees, [step for step, _ in ran if step.line < own[0][0].line]))
+        above = list(_find_uses(trees, [step for step, _ in ran if step.line < own[0][0].line]))
         code = [ast.unparse(node) for node in (*trees, *above)]
         self._text = f" {' '.join(_tokens(' '.join((*code, *shown))))} "
         words = _split(self._text)
@@ -88,7 +88,7 @@ class _Evidence:
         self._numbers = {_value(word) for word in words if word[0].isdigit()}
         self._numbers |= {number for name, number in _FILLED.items() if name in self._words}
         self._constants = {word for text in shown for word in _split(text)} | {
-            constant for tree in trees for constant in _evaluated(tree)
+            constant for tree in trees for constant in _find_constants(tree)
         }
 
     def has_code(self, span: str) -> bool:
@@ -130,7 +130,7 @@ def _value(number: str) -> float:
     return float(re.sub("[,_]", "", number))
 
 
-def _shown(step: Step, record: Record) -> Iterator[str]:
+def _collect_texts(step: Step, record: Record) -> Iterator[str]:
     """Yield what a step declares, compares with and shows as text."""
     yield record.value or ""
     if isinstance(step, Cell):
@@ -150,7 +150,7 @@ def _trees(step: Step) -> Iterator[ast.Module]:
             yield tree
 
 
-def _made_by(trees: Sequence[ast.AST], steps: Sequence[Step]) -> Iterator[ast.stmt]:
+def _find_uses(trees: Sequence[ast.AST], steps: Sequence[Step]) -> Iterator[ast.stmt]:
     """Yield the statements in `steps` that make or use what `trees` use, the last first."""
     used = {name for tree in trees for name in _names(tree)}
     bodies = (tree.body for step in reversed(steps) for tree in _trees(step))
@@ -167,7 +167,7 @@ def _names(tree: ast.AST) -> Iterator[str]:
     return (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
 
 
-def _evaluated(tree: ast.Module) -> Iterator[str]:
+def _find_constants(tree: ast.Module) -> Iterator[str]:
     """Yield the truth values and None that checks evaluate or that code states as a value."""
     nodes = [*ast.walk(tree)]
     calls = (node for node in nodes if isinstance(node, ast.Call))

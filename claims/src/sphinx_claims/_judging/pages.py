@@ -5,7 +5,7 @@ import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sphinx_claims._config import TABLE, Config, path_from
+from sphinx_claims._config import TABLE, Config, relative_path
 from sphinx_claims._executing.raised import describe
 from sphinx_claims._judging.anchors import claim_anchor
 from sphinx_claims._page import Claim, Page, Problem
@@ -15,7 +15,7 @@ from sphinx_claims._reading.read import read_page
 
 def page_name(file: Path, root: Path) -> str:
     """Return the name under which the page in `file` is reported."""
-    return path_from(root, file.resolve())
+    return relative_path(root, file.resolve())
 
 
 def read_pages(
@@ -28,14 +28,14 @@ def read_pages(
     taken = {} if taken is None else taken
 
     @functools.cache
-    def judged() -> frozenset[Path]:
+    def judged_files() -> frozenset[Path]:
         return frozenset(file.resolve() for file in (*files, *config.files()))
 
     pages = []
     for file in files:
         page = _read(file, config)
         misfits = (found for claim in page.claims for found in _misfits(page, claim, taken, config))
-        problems = (*page.problems, *misfits, *unjudged_includes(page, judged))
+        problems = (*page.problems, *misfits, *unjudged_includes(page, judged_files))
         pages.append(with_settings(dataclasses.replace(page, problems=problems), config))
     return pages
 
@@ -46,7 +46,7 @@ def _read(file: Path, config: Config) -> Page:
         return read_page(file, path, config.python_fences)
     except OSError as error:
         problem = Problem(1, f"a page must be readable: {error.strerror}")
-    except Exception as error:  # noqa: BLE001 - the other pages are judged all the same
+    except Exception as error:  # noqa: BLE001 - the other pages are judged_files all the same
         problem = Problem(1, f"the prover failed on this page: {describe(error)}")
     return Page(path=path, items=(), problems=(problem,))
 

@@ -5,12 +5,9 @@ import dataclasses
 import functools
 import os
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Thread
-from typing import TypeVar
 
 from sphinx_claims._config import TABLE, Config
 from sphinx_claims._executing.docstrings import find_docstrings
@@ -27,35 +24,11 @@ from sphinx_claims._page import Page, Problem
 from sphinx_claims._translating.translation import read_translations
 from sphinx_claims._versions import Release
 
-T = TypeVar("T")
-R = TypeVar("R")
-
-
-def in_threads(act: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
-    """Yield `act(item)` for each item in order, or raise what it raises."""
-    waiting: deque[tuple[T, Future[R]]] = deque((item, Future()) for item in items)
-    results = [result for _, result in waiting]
-    for _ in range(os.cpu_count() or 1):
-        Thread(target=_work, args=(act, waiting), daemon=True).start()
-    for result in results:
-        yield result.result()
-
-
-def _work(act: Callable[[T], R], waiting: deque[tuple[T, Future[R]]]) -> None:
-    with contextlib.suppress(IndexError):  # nothing is waiting any more
-        while True:
-            item, result = waiting.popleft()
-            try:
-                result.set_result(act(item))
-            except BaseException as error:  # noqa: BLE001 - for whoever asks for the result
-                result.set_exception(error)
-
-
 Report = Callable[[PageVerdict], None]
 
 
 class Prover(contextlib.ExitStack):
-    """A context that remembers which ids its pages took, and keeps what their processes import."""
+    """Judges pages again and again with the same processes, and checks that ids are unique."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -99,16 +72,17 @@ def prove_in(
     release = find_release(workers, config)
     documented = (_docstrings(module, config, workers) for module in config.docstrings)
     docstrings = (with_settings(page, config) for found in documented for page in found)
-    pages = [*dict.fromkeys((*pages, *docstrings))]  # modules share what they import
+    pages = [*dict.fromkeys((*pages, *docstrings))]  # modules may export the same function
     judged = functools.partial(judge_page, config=config, workers=workers, release=release)
     verdicts = []
-    try:
-        for verdict in in_threads(judged, pages):
-            report(verdict)
-            verdicts.append(verdict)
-    except BaseException:  # Ctrl-C, or nobody is there to report to
-        workers.stop()
-        raise
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        try:
+            for verdict in threads.map(judged, pages):
+                report(verdict)
+                verdicts.append(verdict)
+        except BaseException:  # Ctrl-C, or standard output is closed
+            workers.stop()
+            raise
     translations = read_translations(config, pages)
     problems = [(verdict.page.path, found) for verdict in verdicts for found in verdict.problems]
     history = read_history(config)
@@ -119,9 +93,8 @@ def prove_in(
         release=release,
         translations=translations,
     )
-    unjudged = (*history.vanished(site.claims), *history.judged_nowhere(site.claims, release))
     untrue = (problem for translation in site.translations for problem in translation.problems)
-    return site.with_problems((*unjudged, *untrue))
+    return site.with_problems((*history.broken(), *untrue))
 
 
 def judge_page(

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from sphinx_claims._config import path_from
+from sphinx_claims._config import relative_path
 from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._judging.verdict import PageVerdict
 from sphinx_claims._page import Escape
@@ -21,7 +21,7 @@ _SENTENCE = 100
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RedLine:
-    """One line of a site that is not true: where it stands, whose it is, and what was found.
+    """A red line: its page and line, its claim, and the message.
 
     `sentence` is what the claim says, on the last of its red lines.
     """
@@ -44,7 +44,7 @@ class RedLine:
 
 
 def red_lines(site: SiteVerdict) -> Iterator[RedLine]:
-    """Yield the lines of a site that are not true, as compilers tell errors."""
+    """Yield all red lines, in the order of the pages."""
     whose = ((site.claim_at(path, found.line), path, found) for path, found in site.problems)
     for claim, group in itertools.groupby(whose, key=lambda red: red[0]):
         name = claim.claim.id if claim else None
@@ -59,7 +59,7 @@ def red_lines(site: SiteVerdict) -> Iterator[RedLine]:
 
 
 def page_line(verdict: PageVerdict) -> str:
-    """Return the line that tells of one judged page."""
+    """Return the line that `claims verify` prints for a page."""
     mark = "false" if verdict.problems else "true"
     page = verdict.page
     is_page = page.path.endswith(".md") or not page.items
@@ -77,7 +77,7 @@ def summary(site: SiteVerdict, seconds: float) -> str:
 
 
 def shown_line(site: SiteVerdict) -> str | None:
-    """Return the line that counts Python that is only shown; None if there is none."""
+    """Return the line that counts Python that is not executed, or None."""
     shown = [e for page in site.pages for e in page.page.of(Escape) if not e.because]
     if not shown:
         return None
@@ -106,11 +106,11 @@ def annotations(red: Iterable[RedLine], root: Path) -> Iterator[str]:
         return
     workspace = os.environ.get("GITHUB_WORKSPACE", ".")
     for line in red:
-        file = path_from(workspace, root / line.path)
-        place = f"file={_escaped(file, _PROPERTY)},line={line.line}"
-        title = f"title={_escaped(line.claim or 'not true', _PROPERTY)}"
-        yield f"::error {place},{title}::{_escaped(line.text, _DATA)}"
+        file = relative_path(workspace, root / line.path)
+        place = f"file={_escape(file, _PROPERTY)},line={line.line}"
+        title = f"title={_escape(line.claim or 'not true', _PROPERTY)}"
+        yield f"::error {place},{title}::{_escape(line.text, _DATA)}"
 
 
-def _escaped(text: str, escapes: Mapping[str, str]) -> str:
+def _escape(text: str, escapes: Mapping[str, str]) -> str:
     return text.translate({ord(character): code for character, code in escapes.items()})

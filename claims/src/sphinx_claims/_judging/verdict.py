@@ -1,4 +1,4 @@
-"""Page and records -> verdicts on claims and a problem for each line that is not true."""
+"""Judge a page: verdicts on its claims, and a problem for each red line."""
 
 import dataclasses
 import itertools
@@ -26,10 +26,10 @@ _SLIPS = ("NameError", "SyntaxError", "IndentationError")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClaimVerdict:
-    """One claim of the page `path`: its sentence with values filled in, its checks, its truth.
+    """The verdict on a claim of the page `path`, with values filled into its sentence.
 
-    It is true where everything is as its page says: of one that is skipped the page says that it
-    does not hold on this version of the package.
+    A skipped claim is true if it fails on this version of the package, as its range
+    says.
     """
 
     path: str
@@ -42,8 +42,8 @@ class ClaimVerdict:
     values: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
 
     def in_full(self, sentence: str) -> str:
-        """Make what the claim says in some language stand alone: with values, without links."""
-        return _filled(sentence, self.values)
+        """Return the claim in some language as plain text, with values and without links."""
+        return _fill_values(sentence, self.values)
 
     @property
     def word(self) -> str:
@@ -55,7 +55,7 @@ class ClaimVerdict:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PageVerdict:
-    """One page, judged: its claims, all its checks, and every line that is not true."""
+    """The verdict on a page: its claims, its checks and its red lines."""
 
     page: Page
     records: tuple[Record, ...]
@@ -89,20 +89,20 @@ def judge(
     outside = [page.span(claim) for claim in page.claims if broken_bound(claim, version)]
     asked = [pair for pair in ran if not any(pair[0].line in span for span in outside)]
     counted = [*(record for _, record in asked), *ends]
-    checks = _merged(counted) + _unreached(asked, records)
+    checks = _merge_checks(counted) + _find_unreached(asked, records)
     problems = {
         *page.problems,
-        *_stopped(waiting, failure),
+        *_report_stop(waiting, failure),
         *(problem for record in counted for problem in record.problems),
-        *(Problem(c.place, _accusation(c), c.cause) for c in checks if not c.passed),
-        *_unshown(page, asked, waiting),
+        *(Problem(c.place, _describe_failure(c), c.cause) for c in checks if not c.passed),
+        *_find_unmentioned(page, asked, waiting),
     }
-    claims = list(_claims(page, ran, checks, problems, version))
+    claims = list(_judge_claims(page, ran, checks, problems, version))
     stopped = {page.claim_of(step.line) for step in waiting}
     red = {page.claim_of(problem.line) for problem in problems}
     for verdict in claims:
         if verdict.claim not in stopped and (verdict.is_skipped or verdict.claim not in red):
-            problems.update(_unproven(verdict, release))
+            problems.update(_explain_unproven(verdict, release))
     skipped = (check for verdict in claims if verdict.is_skipped for check in verdict.evidence)
     return PageVerdict(
         page=page,
@@ -131,7 +131,7 @@ def _one_per_cause(problems: Iterable[Problem]) -> Iterator[Problem]:
         yield problem
 
 
-def _unshown(page: Page, ran: Sequence[Ran], waiting: Sequence[Step]) -> Iterator[Problem]:
+def _find_unmentioned(page: Page, ran: Sequence[Ran], waiting: Sequence[Step]) -> Iterator[Problem]:
     """Yield the code and numbers of claims that their evidence lacks, where all of it ran."""
     for claim in page.claims:
         span = page.span(claim)
@@ -143,8 +143,8 @@ def _unshown(page: Page, ran: Sequence[Ran], waiting: Sequence[Step]) -> Iterato
                 yield Problem(claim.line, message)
 
 
-def _merged(records: Iterable[Record]) -> list[Check]:
-    """Keep one check of each line, kind and text: a false one where there is one."""
+def _merge_checks(records: Iterable[Record]) -> list[Check]:
+    """Merge checks of the same line, kind and text; a false one wins."""
     merged: dict[tuple[int, int, str, str], Check] = {}
     for check in (check for record in records for check in record.checks):
         if check.kind == "caught":
@@ -155,8 +155,8 @@ def _merged(records: Iterable[Record]) -> list[Check]:
     return list(merged.values())
 
 
-def _unreached(ran: Sequence[Ran], records: Sequence[Record]) -> list[Check]:
-    """Return a false check for each assert that no step evaluated, in cells that did not break."""
+def _find_unreached(ran: Sequence[Ran], records: Sequence[Record]) -> list[Check]:
+    """Return a false check for each assert that was never evaluated."""
     parts = (part for record in records for part in (record, record.after) if part is not None)
     every = (check for part in parts for check in part.checks)
     reached = {(check.line, check.text) for check in every if check.kind in _EVALUATED}
@@ -169,13 +169,13 @@ def _unreached(ran: Sequence[Ran], records: Sequence[Record]) -> list[Check]:
     ]
 
 
-def _stopped(waiting: Sequence[Step], failure: str | None) -> Iterator[Problem]:
+def _report_stop(waiting: Sequence[Step], failure: str | None) -> Iterator[Problem]:
     if waiting:
         rest = f"; what follows it was not executed ({len(waiting) - 1})" if waiting[1:] else ""
         yield Problem(waiting[0].line, f"the page stopped here: {failure}{rest}")
 
 
-def _accusation(check: Check) -> str:
+def _describe_failure(check: Check) -> str:
     text, found = (textwrap.shorten(part, _WIDTH) for part in (check.text, check.found))
     if check.found == _NEVER:
         return f"this assert is never evaluated: {text}"
@@ -191,7 +191,7 @@ def _accusation(check: Check) -> str:
             return f"claim is FALSE: {text}" + (f", where {found}" if found else "")
 
 
-def _claims(
+def _judge_claims(
     page: Page,
     ran: Sequence[Ran],
     checks: Sequence[Check],
@@ -205,8 +205,8 @@ def _claims(
         own = of_steps[claim]
         is_skipped = broken_bound(claim, version) is not None
         if is_skipped:
-            unreached = _unreached(own, [record for _, record in ran])
-            checked = _merged(record for _, record in own)
+            unreached = _find_unreached(own, [record for _, record in ran])
+            checked = _merge_checks(record for _, record in own)
             evidence = (*checked, *unreached, *_exceptions(own))
         else:
             evidence = tuple(of_checks[claim])
@@ -214,7 +214,7 @@ def _claims(
         yield ClaimVerdict(
             path=page.path,
             claim=claim,
-            statement=_filled(claim.statement, values),
+            statement=_fill_values(claim.statement, values),
             evidence=evidence,
             digest=digest(page, claim),
             is_true=not of_problems[claim] and (_fails(evidence) if is_skipped else bool(evidence)),
@@ -226,7 +226,7 @@ def _claims(
 def _by_claim(
     page: Page, things: Iterable[T], line: Callable[[T], int]
 ) -> defaultdict[Claim | None, list[T]]:
-    """Group `things` by the claim in whose span their line stands."""
+    """Group `things` by the claim whose span contains their line."""
     found: defaultdict[Claim | None, list[T]] = defaultdict(list)
     for thing in things:
         found[page.claim_of(line(thing))].append(thing)
@@ -234,22 +234,22 @@ def _by_claim(
 
 
 def _exceptions(ran: Sequence[Ran]) -> Iterator[Check]:
-    """Turn what went wrong in cells that broke into false checks."""
+    """Turn the exceptions of broken cells into false checks."""
     for _, record in ran:
         for problem in record.problems if record.broke else ():
             yield Check(line=problem.line, kind="exception", text=problem.message, passed=False)
 
 
 def _fails(evidence: Sequence[Check]) -> bool:
-    """Return whether the evidence shows that its claim is false, not merely that it was not asked.
+    """Return whether a check failed for another reason than a slip.
 
-    A name that nobody defined is missing on every version.
+    A name that is not defined is missing on every version.
     """
     failed = (check for check in evidence if not check.passed and check.found != _NEVER)
     return any(check.kind != "exception" or not check.text.startswith(_SLIPS) for check in failed)
 
 
-def _unproven(verdict: ClaimVerdict, release: Release | None) -> Iterator[Problem]:
+def _explain_unproven(verdict: ClaimVerdict, release: Release | None) -> Iterator[Problem]:
     """Yield the problems of a claim whose evidence ran: none, or too weak outside its versions."""
     claim = verdict.claim
     if not verdict.evidence:
@@ -270,8 +270,8 @@ def _unproven(verdict: ClaimVerdict, release: Release | None) -> Iterator[Proble
             )
 
 
-def _filled(statement: str, values: Mapping[str, str]) -> str:
-    """Make a sentence that stands alone: with values in their places, and without links."""
+def _fill_values(statement: str, values: Mapping[str, str]) -> str:
+    """Insert values into a sentence and remove its links."""
     filled = re.sub(
         r"\{value\}`([^`]*)`", lambda role: values.get(role[1], f"`{role[1]}`"), statement
     )

@@ -25,7 +25,7 @@ _OWN = {"codecell": "code-cell", "claim": "claim", "unproven": "unproven"}
 
 
 def directive_meant_by(name: str) -> str | None:
-    """Return the directive of ours that `name` nearly spells; None where it spells none."""
+    """Return which of our directives `name` may be a misspelling of, or None."""
     plain = "".join(filter(str.isalnum, name.lower()))
     close = difflib.get_close_matches(plain, _OWN, n=1, cutoff=0.8)
     return _OWN[close[0]] if close else None

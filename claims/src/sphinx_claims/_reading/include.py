@@ -80,7 +80,7 @@ def text_of(name: str, options: Mapping[str, Any], page: Path) -> tuple[Path, st
         ValueError: There is no such file, or no such text in it.
     """
     folder = page.parent
-    if name.startswith("/"):  # that of conf.py
+    if name.startswith("/"):  # the folder of conf.py
         folder = next((above for above in page.parents if (above / "conf.py").is_file()), folder)
     file = (folder / name.lstrip("/")).resolve()
     try:
@@ -89,10 +89,10 @@ def text_of(name: str, options: Mapping[str, Any], page: Path) -> tuple[Path, st
         raise ValueError(f"an included file must be text: {name}: {error}") from error
     if text is None:
         raise ValueError(f"an included file must exist, and {name} does not")
-    return file, _selected(text, options)
+    return file, _select_lines(text, options)
 
 
-def _selected(text: str, options: Mapping[str, Any]) -> str:
+def _select_lines(text: str, options: Mapping[str, Any]) -> str:
     """Return the part that the options name, under as many lines as stand above it."""
     lines = text.split("\n")
     first, last = (_number(options, key) for key in ("start-line", "end-line"))

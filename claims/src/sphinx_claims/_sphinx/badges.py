@@ -1,4 +1,4 @@
-"""What a page shows of its verdict: a badge on each claim, and what was found where it is red.
+"""Show the verdict on a page: a badge on each claim, and the problems of red ones.
 
 The verdict is complete only after all pages are read, so all this is filled in before writing.
 """

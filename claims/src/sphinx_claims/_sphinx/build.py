@@ -62,9 +62,9 @@ class Build:
 
     @functools.cached_property
     def _words(self) -> Mapping[tuple[str, str], str]:
-        # Of two on a page the second is false: it has taken the id of the first.
+        # If two claims share an id, the second one is false.
         return {(claim.path, claim.claim.id): claim.word for claim in self.site.claims}
 
 
 current: ContextVar[Build] = ContextVar("current")
-"""MyST-NB hands a reader nothing but text: this tells it of which build and page."""
+"""The current build: MyST-NB passes nothing but text to `read_notebook`."""

@@ -36,15 +36,15 @@ from sphinx_claims._reading.markdown import MYST_EXTENSIONS
 from sphinx_claims._sphinx.badges import ShowVerdicts, unjudged_claims
 from sphinx_claims._sphinx.build import Build, current
 from sphinx_claims._sphinx.directives import add_directives
-from sphinx_claims._sphinx.doctree import executed_examples, unexecuted_code, unexecuted_examples
-from sphinx_claims._sphinx.ledger_page import unlisted
+from sphinx_claims._sphinx.doctree import unexecuted_code
+from sphinx_claims._sphinx.ledger_page import find_unlisted_claims
 from sphinx_claims._sphinx.notebook import executed_notebook, note_pending
 from sphinx_claims._sphinx.words import load_words
 
 _OUTPUT = {"output", "traceback"}
 
 
-def color_anyway(_app: Sphinx, doctree: nodes.document) -> None:
+def silence_traceback_lexer(_app: Sphinx, doctree: nodes.document) -> None:
     """Keep the lexer of tracebacks from warning: the message of an error may hold anything."""
     for block in doctree.findall(nodes.literal_block):
         if _OUTPUT.issubset(block["classes"]):
@@ -59,18 +59,18 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Set up MyST-NB as the renderer of what this extension has executed."""
     _collect_rarely(app)
     app.setup_extension("myst_nb")
-    app.setup_extension("sphinx.ext.doctest")  # for how its directives look
+    app.setup_extension("sphinx.ext.doctest")  # it renders the directives of doctest
     add_directives(app)
     app.add_post_transform(ShowVerdicts)
     app.connect("config-inited", _configure)
     app.connect("config-inited", load_words)
     app.add_css_file("sphinx-claims.css")
-    # No verdict is older than the build: every page is read again, whatever has changed.
+    # Read every page again, so that no verdict is older than the build.
     app.connect("env-get-outdated", lambda _app, env, *_: set(env.found_docs))
-    app.connect("env-before-read-docs", functools.partial(_judge, _started(app)))
-    app.connect("doctree-read", color_anyway)
-    app.connect("env-check-consistency", _complete)
-    app.connect("build-finished", _tell)
+    app.connect("env-before-read-docs", functools.partial(_judge, _start_workers(app)))
+    app.connect("doctree-read", silence_traceback_lexer)
+    app.connect("env-check-consistency", _check_documents)
+    app.connect("build-finished", _report)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -98,9 +98,9 @@ def _configure(_app: Sphinx, config: SphinxConfig) -> None:
     config.myst_enable_extensions = {*config.myst_enable_extensions, *MYST_EXTENSIONS}
 
 
-def _started(app: Sphinx) -> list[Workers]:
+def _start_workers(app: Sphinx) -> list[Workers]:
     """Start the processes of the pages: they import while Sphinx and its other extensions do."""
-    with contextlib.suppress(OSError, RuntimeError, ValueError):  # of which the build tells
+    with contextlib.suppress(OSError, RuntimeError, ValueError):  # the build reports these errors
         config = read_config(Path(app.confdir))
         return [workers(config.preload, config.processes)]
     return []
@@ -129,27 +129,24 @@ def _judge(
     current.set(Build(env=env, config=config, site=site, paths=paths, seconds=seconds))
 
 
-def _complete(app: Sphinx, env: BuildEnvironment) -> None:
+def _check_documents(app: Sphinx, env: BuildEnvironment) -> None:
     """Add to the verdict, before any page is written, what only the pages as read show."""
     build = current.get()
-    found = (*_found_on_pages(build, env), *unlisted(build.site, env))
+    found = (*_find_problems_on_pages(build, env), *find_unlisted_claims(build.site, env))
     build = dataclasses.replace(build, site=build.site.with_problems(found))
     current.set(build)
     ledger = Path(app.outdir, "claims.json")
     ledger.write_text(ledger_json(build.site, build.config), encoding="utf-8")
 
 
-def _found_on_pages(build: Build, env: BuildEnvironment) -> Iterator[tuple[str, Problem]]:
-    executed = executed_examples(build.site)
+def _find_problems_on_pages(build: Build, env: BuildEnvironment) -> Iterator[tuple[str, Problem]]:
     for docname, path in build.paths.items():
         doctree = env.get_doctree(docname)
         for problem in (*unexecuted_code(doctree), *unjudged_claims(doctree)):
             yield path, problem
-        if path.endswith(".md"):  # reStructuredText is not read
-            yield from ((path, problem) for problem in unexecuted_examples(doctree, executed))
 
 
-def _tell(app: Sphinx, error: Exception | None) -> None:
+def _report(app: Sphinx, error: Exception | None) -> None:
     """Report red lines at the very end of the build, where they are read."""
     if error is not None:
         return
@@ -160,7 +157,7 @@ def _tell(app: Sphinx, error: Exception | None) -> None:
     red = list(red_lines(build.site))
     for line in red:
         place = f"{line.path}:{line.line}"
-        _log.error(line.text, location=place, type=None)  # any type could be suppressed
+        _log.error(line.text, location=place, type=None)  # suppress_warnings could hide any type
         app.statuscode = 1
     for annotation in annotations(red, build.config.root):
         print(annotation)

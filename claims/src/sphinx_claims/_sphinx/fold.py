@@ -19,7 +19,7 @@ class FoldTitle(nodes.rubric):
 
 
 class FoldDirective(SphinxDirective):
-    """A fold under its title. Cells in it are executed and judged as everywhere."""
+    """A fold under its title. Cells in it are executed and judged as usual."""
 
     required_arguments = 1
     final_argument_whitespace = True

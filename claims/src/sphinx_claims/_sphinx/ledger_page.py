@@ -82,7 +82,7 @@ class LedgerDirective(SphinxDirective):
         sentence, messages = self.parse_inline(current.get().sentence(claim), lineno=self.lineno)
         facts = [count(len(claim["evidence"]), "check")]
         facts += elsewhere(claim, ledger["package"])
-        facts += [_titled(source, ledger["documents"]) for source in claim["sources"]]
+        facts += [_title_of_source(source, ledger["documents"]) for source in claim["sources"]]
         mark = badge(claim["page"], claim["id"])
         link = _link(claim_anchor(claim["id"]), claim["id"], self.env.docname)
         label = self._anchor(entry_label(claim["page"], claim["id"]))
@@ -101,7 +101,7 @@ class LedgerDirective(SphinxDirective):
         return label
 
 
-def unlisted(site: SiteVerdict, env: BuildEnvironment) -> Iterator[tuple[str, Problem]]:
+def find_unlisted_claims(site: SiteVerdict, env: BuildEnvironment) -> Iterator[tuple[str, Problem]]:
     """Yield each claim that has no entry, with its page, where a ledger lists others."""
     known = env.domains.standard_domain.anonlabels
     without = [c for c in site.claims if entry_label(c.path, c.claim.id) not in known]
@@ -117,7 +117,7 @@ def _head(ledger: Ledger) -> Iterator[nodes.Node]:
     package = ledger["package"]
     if package:
         total.append(f"{package} {ledger[package]}")
-    told = say(", ").join(total)  # in the words of this language, and not for its catalogues
+    told = say(", ").join(total)  # already translated: not a message for catalogues
     yield nodes.paragraph("", told, classes=["claims-total"], translatable=False)
     yield from versions_table(ledger)
 
@@ -150,6 +150,6 @@ def _link(label: str, text: str, docname: str) -> nodes.Element:
     return pending_xref("", nodes.inline("", text), refdoc=docname, reftarget=label, **about)
 
 
-def _titled(source: str, documents: Mapping[str, str]) -> str:
+def _title_of_source(source: str, documents: Mapping[str, str]) -> str:
     key, _, lines = source.partition(" ")
     return f"{documents.get(key, key)} {lines}".strip()

@@ -52,7 +52,7 @@ def counts(claims: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def elsewhere(claim: Mapping[str, Any], package: str | None) -> Iterator[str]:
-    """Yield where a claim says that it holds, and where it was found to be otherwise."""
+    """Yield the version range of a claim, and the versions with another verdict."""
     for bound, told in _BOUNDS.items():
         if claim[bound] is not None:
             yield say(told, package=package, version=claim[bound])

@@ -101,7 +101,7 @@ def _read(text: str, verdict: PageVerdict, config: MdParserConfig) -> NotebookNo
             raise
         return nothing
     notebook.metadata = from_dict(json.loads(json.dumps(notebook.metadata, default=str)))
-    return notebook  # in which YAML's dates are text
+    return notebook  # dates of YAML become text
 
 
 def nested_cells(notebook: NotebookNode) -> Iterator[tuple[int, str]]:

@@ -27,7 +27,7 @@ _EXCUSED = "claims_excused"
 
 
 class UnprovenDirective(SphinxDirective):
-    """A block of code in the language of its argument, or whatever its Markdown holds."""
+    """A block of code in the language of its argument, or Markdown without one."""
 
     optional_arguments = 1
     final_argument_whitespace = True

@@ -18,7 +18,7 @@ _LENGTH = 16
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Message:
-    """A sentence of a page and its translation, which is empty where there is none.
+    """A sentence of a page and its translation, which may be empty.
 
     A `is_fuzzy` one was made for another sentence, which has changed since.
     """

@@ -115,10 +115,10 @@ def differences(source: str, translation: str, words: Words) -> Iterator[str]:
     written_out = counts_of(source)
     for kind, name in _KINDS.items():
         before, after = Counter(getattr(proven, kind)), Counter(getattr(told, kind))
-        yield from (f"it lacks {name} {_shown(fact)}" for fact in before - after)
+        yield from (f"it lacks {name} {_format_fact(fact)}" for fact in before - after)
         for fact in after - before:
             if kind != "numbers" or fact not in written_out:
-                yield f"it adds {name} {_shown(fact)}"
+                yield f"it adds {name} {_format_fact(fact)}"
     for term, shown in told.terms:
         if shown not in words.get(term, {shown}):
             known = " or ".join(sorted(words[term]))
@@ -142,5 +142,5 @@ def _in_order(facts: Facts, kind: str) -> list[str | float]:
     return [*getattr(facts, kind)]
 
 
-def _shown(fact: str | float) -> str:
+def _format_fact(fact: str | float) -> str:
     return f"{fact:g}" if isinstance(fact, float) else fact

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from sphinx_claims._config import Config, path_from
+from sphinx_claims._config import Config, relative_path
 from sphinx_claims._page import Claim, Page, Problem
 from sphinx_claims._translating.catalogue import (
     Catalogue,
@@ -24,7 +24,7 @@ _REVIEWS = "reviewed.json"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Translation:
-    """What the claims say in one language, and a word for each: `current` where it is in order.
+    """The translations of all claims in one language, and the state of each, such as `current`.
 
     It is `missing` or, where the sentence has changed, `stale`; it is `false` where it says
     something else than the sentence, and `unreviewed` until somebody has compared the two.
@@ -141,7 +141,7 @@ def translated_pages(
         if file.is_file():
             yield TranslatedPage(
                 page=page,
-                path=path_from(config.root, file),
+                path=relative_path(config.root, file),
                 catalogue=read_catalogue(file),
                 reviews=reviews.get(page.path, {}),
                 words=words,

@@ -127,16 +127,18 @@ def _module_out_of_place(source: Source) -> tuple[Edit, ...]:
 
 
 def step_after_backward(source: Source | None) -> tuple[Edit, ...]:
-    """Move ``optimizer.step()`` below the next ``backward()``, if no other one comes before it."""
+    """Move ``optimizer.step()`` below the next ``backward()`` of its block, if none precedes it."""
     step = statement_at(source)
     if source is None or step is None:
         return ()
-    backwards = [
-        node.lineno
+    blocks = [
+        [one for one in block if isinstance(one, ast.stmt)]
         for node in ast.walk(parse(source.file))
-        if isinstance(node, ast.Expr) and node.col_offset == step.col_offset
-        if ast.unparse(node).endswith(".backward()")
+        for _, block in ast.iter_fields(node)
+        if isinstance(block, list)
     ]
+    around = [block for block in blocks if step.lineno in {one.lineno for one in block}]
+    backwards = [one.lineno for one in around[-1] if ast.unparse(one).endswith(".backward()")]
     later = [line for line in backwards if line > step.lineno]
     if not later or any(line < step.lineno for line in backwards):
         return ()
