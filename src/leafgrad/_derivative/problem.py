@@ -243,11 +243,13 @@ class DerivativeProblem(NamedTuple):
         self, orders: list[MultiIndex], taylor: Taylor, proof: RowProof
     ) -> dict[MultiIndex, Tensor] | None:
         """Return first derivatives from a reverse pass per channel, None where rows may meet."""
-        source = _autograd.base(self.outputs)
-        source = self.outputs if source is None else source
-        what = tuple(self.outputs.shape), self.outputs.stride(), self.outputs.storage_offset()
+        source, known, what = self.outputs, None, ()
         is_shared = self._is_shared() and self.outputs.numel() == self.axes.batch.numel()
-        known = recall(source, self.inputs, what, taylor.path) if is_shared else None
+        if is_shared:
+            base = _autograd.base(self.outputs)
+            source = self.outputs if base is None else base
+            what = tuple(self.outputs.shape), self.outputs.stride(), self.outputs.storage_offset()
+            known = recall(source, self.inputs, what, taylor.path)
         if known is not None:
             gradients = [known]
         elif any(wrong_formulas_on(taylor.path.nodes, 1 + self.create_graph)):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -68,52 +67,53 @@ class RowProof:
         Of a custom function that has a rule of `taylor_rule`, the backward is read, or the rule.
         """
         self.outputs, self.inputs, self.axes, self.path = outputs, inputs, axes, path
-        self.order, self.reads_rules = order, reads_rules
+        self.order = order
+        rows = math.prod(axes.batch)  # numel() would fix the sizes in compiled code
+        self._walk = _Walk(rows, order > 1, reads_rules=reads_rules)
+        self._rows: Known | None = None
+        self._is_followed = False
 
-    @cached_property
+    @property
     def holds(self) -> bool:
         """Whether rows are proven to be independent."""
-        count = math.prod(self.axes.batch)  # numel() would fix the sizes in compiled code
+        count = self._walk.count
         if type(count) is int and count <= 1:
             return True
-        rows = self._rows
+        rows = self._follow_once(needs_sizes=True)
         return rows is not None and self._are_in_place(rows)
 
     def for_rules(self) -> RowProof:
         """Return the proof for Taylor mode: by rules of custom functions, not by backwards."""
         if not any(_autograd.forward_class(node) in CUSTOM for node in self.path.nodes):
             return self
-        given = self.outputs, self.inputs, self.axes, self.path, self.order
-        return RowProof(*given, reads_rules=True)
+        return RowProof(
+            self.outputs, self.inputs, self.axes, self.path, self.order, reads_rules=True
+        )
 
-    @cached_property
+    @property
     def is_of_formulas(self) -> bool:
         """Whether rows are proven by PyTorch's own formulas, and for any sizes that have no value.
 
         Code that is compiled for all sizes would be compiled for each of them otherwise.
         """
-        rows = self._rows_of_any_size
+        rows = self._follow_once()
         return rows is not None and not self._walk.has_unknown and self._are_in_place(rows)
 
-    @cached_property
-    def _walk(self) -> _Walk:
-        return _Walk(math.prod(self.axes.batch), self.order > 1, reads_rules=self.reads_rules)
+    def _follow_once(self, *, needs_sizes: bool = False) -> Known | None:
+        """Return the rows of each tensor on the path, None if an index has no values yet.
 
-    @cached_property
-    def _rows_of_any_size(self) -> Known | None:
-        """The rows of each tensor on the path, None if a size or an index has no value yet."""
-        try:
-            return self._follow()
-        except SymbolicSizeError:
-            return None
-
-    @cached_property
-    def _rows(self) -> Known | None:
-        """The rows of each tensor on the path, None if an index has no values yet."""
-        if self._rows_of_any_size is None and not self._walk.needs_sizes:
+        Also None if a size has no value yet, unless sizes are needed.
+        """
+        if not self._is_followed:
+            self._is_followed = True
+            try:
+                self._rows = self._follow()
+            except SymbolicSizeError:
+                self._rows = None
+        if needs_sizes and self._rows is None and not self._walk.needs_sizes:
             self._walk.needs_sizes = True
-            return self._follow()
-        return self._rows_of_any_size
+            self._rows = self._follow()
+        return self._rows
 
     def _follow(self) -> Known | None:
         seeds: Known = {self.path.start: label_batch(self.inputs.shape, len(self.axes.batch))}
@@ -141,12 +141,13 @@ class RowProof:
 
     def refusal(self) -> RuntimeError:
         """Return the error that names what could not be proven to keep rows apart."""
-        if self._rows is None:
+        rows = self._follow_once(needs_sizes=True)
+        if rows is None:
             return RuntimeError(_UNREADABLE)
         kind = "element" if self.axes.is_elementwise else "row"
         return RuntimeError(
             f"each {kind} of outputs must depend on the same {kind} of inputs only, but "
-            f"{self._explain(self._rows)}{_shape_hint(self.inputs, self.axes)}. If they are "
+            f"{self._explain(rows)}{_shape_hint(self.inputs, self.axes)}. If they are "
             'independent nevertheless, pass rows="independent", which promises this: no element '
             f"of a {kind} of outputs depends on another {kind} of inputs, at any values of inputs"
         )
@@ -259,7 +260,7 @@ class _Walk:
             for edge in edges
         ]
         site = Site(node, edges, inputs, self.as_shape, self.is_in_backward)
-        behave = behaviour_of(node)
+        behave = (KINDS.get(type(node)) or kind_of(node)).behave
         self.has_unknown |= behave is None
         results = behave(site) if behave else []
         function = _autograd.forward_class(node)
