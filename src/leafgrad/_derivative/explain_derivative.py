@@ -23,6 +23,7 @@ from leafgrad._derivative.piecewise_linear import note_on_zeros
 from leafgrad._derivative.problem import parse_problem
 from leafgrad._derivative.row_independence import RowsArgument
 from leafgrad._derivative.taylor.modes import recording, run_in
+from leafgrad._messages import message
 
 
 @public_function()
@@ -65,19 +66,14 @@ def explain_derivative(
         'taylor'
         >>> explain_derivative(u, x, laplacian).rows
         'proven'
-        >>> explain_derivative(u, x, (1, 0)).because[:26]
-        'Of first derivatives alone'
         >>> print(explain_derivative(u, x, (0, 0)))
         derivative
           method  None
           rows    None
-          - Order 0 is outputs itself.
+          - Order 0 is outputs itself, so nothing is computed.
     """
     if callable(order) and order not in (laplacian, jacobian, hessian):
-        raise ValueError(
-            "order must be the function laplacian, jacobian or hessian of leafgrad, or an order, "
-            f"not {order!r}"
-        )
+        raise ValueError(message("derivative.explained-function", value=order))
     problem = parse_problem(
         outputs,
         inputs,
@@ -96,7 +92,8 @@ def explain_derivative(
         orders = _orders_of(order, axes)
         highest = max(map(sum, orders), default=0)
         manner = problem.answer([*filter(any, orders)])[1]
-    because = manner.because + note_on_zeros(problem, highest)
+    because = message(f"derivative.because.{manner.because}", reason=manner.reason)
+    because += note_on_zeros(problem, highest)
     return DerivativeExplanation(method=manner.method, because=because, rows=manner.rows)
 
 

@@ -2,6 +2,7 @@
 
 from leafgrad import _autograd
 from leafgrad._derivative.problem import DerivativeProblem
+from leafgrad._messages import message
 
 
 def note_on_zeros(problem: DerivativeProblem, order: int) -> str:
@@ -23,11 +24,8 @@ def note_on_zeros(problem: DerivativeProblem, order: int) -> str:
             bent[kind.lower()] = None
         elif not (kind in _LINEAR or (kind in _PRODUCTS and uses == 1)):
             return ""
-    because = f"piecewise linear ({', '.join(bent)})" if bent else "linear"
-    return (
-        f" Every derivative above the first is zero, because outputs are {because} in inputs. Use "
-        "a smooth activation, such as tanh() or softplus(), if it should not be."
-    )
+    key = "derivative.because.piecewise-linear" if bent else "derivative.because.linear"
+    return message(key, kinds=", ".join(bent))
 
 
 _PIECEWISE = set(

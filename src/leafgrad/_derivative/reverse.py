@@ -23,6 +23,7 @@ from leafgrad._derivative.double_backward import (
     check_formulas,
 )
 from leafgrad._derivative.joined_inputs import JoinedInputs
+from leafgrad._messages import message
 
 Answer = TypeVar("Answer")
 
@@ -87,7 +88,9 @@ class Reverse:
             if any(index) and is_recorded:
                 path = self._path_of(known[index])
             nodes = path.nodes if is_recorded and path else ()
-            _check_growth(len(nodes), most, sum(index))
+            if len(nodes) > most:
+                words = {"order": sum(index), "nodes": len(nodes)}
+                raise RuntimeError(message("derivative.graph.growth", **words))
             gradient = self._gradient(known[index], create_graph=is_recorded)
             check_double_backward(nodes, order=sum(index) + 1)
             for higher in above.keys() & wanted - known.keys():
@@ -105,17 +108,6 @@ class Reverse:
             return _gradient(channel, self.inputs, create_graph=create_graph)
         return self.joined.whole_of(
             [_gradient(channel, part, create_graph=create_graph) for part in self.joined.parts]
-        )
-
-
-def _check_growth(nodes: int, most: int, order: int) -> None:
-    """Raise where a graph has grown so much that the next order may take all time and memory."""
-    if nodes > most:
-        raise RuntimeError(
-            "order must be lower where reverse mode is to answer, as a graph grows about "
-            f"threefold with each order, and that of the derivative of order {order} has "
-            f"{nodes:,} nodes here: compute outputs by what Taylor mode has rules for "
-            '(method="taylor" says what has none), or ask for a lower order'
         )
 
 
@@ -217,10 +209,9 @@ def _without_side_effects(tensors: Sequence[Tensor], differentiate: Callable[[],
 def raise_if_missing(error: RuntimeError) -> None:
     """Raise an error that says what to do if PyTorch has no formula."""
     if isinstance(error, NotImplementedError):
-        raise RuntimeError(  # noqa: TRY004 (of the graph, not of a type)
-            "outputs must be made of what PyTorch can differentiate as often as asked, but "
-            f"{str(error).rstrip('.')}: {WRITE_OUT}"
-        ) from error
+        words = {"error": str(error).rstrip("."), "help": message(WRITE_OUT)}
+        refusal = message("derivative.graph.no-formula", **words)
+        raise RuntimeError(refusal) from error  # noqa: TRY004 (of the graph, not of a type)
 
 
 def successor(index: MultiIndex, column: int) -> MultiIndex:

@@ -843,6 +843,14 @@ def behaviour_of(node: Node) -> Behaviour | None:
     return _behaviour_of_name(_autograd.node_name(node).removesuffix("_copy"))
 
 
+def mixes_certainly(node: Node) -> bool:
+    """Return whether a node that mixes rows surely does, so that a promise would be wrong.
+
+    Products may multiply by zeros. A sum, mean or maximum over rows has a part of each.
+    """
+    return _autograd.is_training_batch_norm(node) or behaviour_of(node) in (_mix_all, _reduce_dim)
+
+
 # The commonest kinds that only touch one saved axis, so that labels of the others show the result.
 _ALONG_DIM = {
     **dict.fromkeys(("SliceBackward0", "CatBackward0", "SoftmaxBackward0", "CumsumBackward0"), 0),

@@ -28,6 +28,7 @@ from leafgrad._derivative.row_behaviour import (
     UnreadableError,
     behaviour_of,
     kind_of,
+    mixes_certainly,
 )
 from leafgrad._derivative.row_spans import (
     Labels,
@@ -42,6 +43,7 @@ from leafgrad._derivative.taylor import CUSTOM, Series, Unsupported, may_look
 from leafgrad._derivative.taylor.algebra import powers
 from leafgrad._derivative.taylor.propagate import results_of, step_at
 from leafgrad._derivative.taylor.rule import Rule
+from leafgrad._messages import message
 
 RowsArgument = Literal["proven", "independent"]
 
@@ -140,20 +142,18 @@ class RowProof:
             return bool((Rows(span, shape).numbers <= Rows(own, shape).numbers).all())
 
     def refusal(self) -> RuntimeError:
-        """Return the error that names what could not be proven to keep rows apart."""
+        """Return the error that names the operation in which rows may meet."""
         rows = self._follow_once(needs_sizes=True)
         if rows is None:
-            return RuntimeError(_UNREADABLE)
-        kind = "element" if self.axes.is_elementwise else "row"
-        return RuntimeError(
-            f"each {kind} of outputs must depend on the same {kind} of inputs only, but "
-            f"{self._explain(rows)}{_shape_hint(self.inputs, self.axes)}. If they are "
-            'independent nevertheless, pass rows="independent", which promises this: no element '
-            f"of a {kind} of outputs depends on another {kind} of inputs, at any values of inputs"
-        )
+            return RuntimeError(message("derivative.rows-must.compiled"))
+        why, is_certain = self._explain(rows)
+        key = "derivative.rows-must." + ("element" if self.axes.is_elementwise else "row")
+        sentence = message(key, why=why, shape=tuple(self.inputs.shape))
+        promise = "" if is_certain else message("derivative.rows-must.promise")
+        return RuntimeError(sentence + promise)
 
-    def _explain(self, known: Known) -> str:
-        """Return where rows meet first, or which node moves them."""
+    def _explain(self, known: Known) -> tuple[str, bool]:
+        """Return where rows meet first, or which node moves them, and whether this is certain."""
         count, batch = math.prod(self.axes.batch), self.axes.batch
         moved = ""
         for node in self.path.nodes:
@@ -164,56 +164,39 @@ class RowProof:
                 shape = tuple(map(int, made.shape))
                 rows = Rows(span, shape)
                 if not rows.are_apart(count):
-                    return _explain_meeting(node, rows, batch)
+                    return _explain_meeting(node, rows, batch), mixes_certainly(node)
+                # Here no rows meet. Does a row depend on another one only?
                 if not moved and shape[: len(batch)] == tuple(batch):
                     own = Rows(label_batch(shape, len(batch)), shape).numbers
                     wrong = (rows.numbers > own).any(0)
                     if wrong.any():
                         first = rows.numbers.expand(2, *wrong.shape)[0][wrong][0] - 1
-                        moved = f"inputs{_place(int(first), batch)} is moved to another place by "
-                        moved += _describe(node)
-        return moved or "its rows are moved to other places"
+                        row = _place(int(first), batch)
+                        moved = message("derivative.rows-must.moved", row=row, **_describe(node))
+        return moved or message("derivative.rows-must.moved-somewhere"), False
 
 
 def _explain_meeting(node: Node, rows: Rows, batch: torch.Size) -> str:
     count = batch.numel()
     mixed = (rows.numbers.sum(0) > count + 1).nonzero()[0]
     above, below = rows.numbers[(slice(2), *mixed)].tolist()
-    places = [_place(number, batch) for number in (count - below, above - 1)]
-    what = f"inputs{places[0]} and inputs{places[1]} may meet through"
     if _autograd.is_training_batch_norm(node):
-        return f"{what} BatchNorm in training mode: call eval() on the model and compute it again"
-    what = f"{what} {_describe(node)}"
-    if behaviour_of(node):
-        return what
-    if _autograd.forward_class(node) is not None:
-        return f"{what}, a custom function that is not seen to keep rows apart"
-    return f"{what}, of which it is not known what it does to rows"
+        key = "batch-norm"
+    elif behaviour_of(node):
+        key = "meet"
+    else:
+        key = "unknown" if _autograd.forward_class(node) is None else "custom"
+    one, other = (_place(number, batch) for number in (count - below, above - 1))
+    return message(f"derivative.rows-must.{key}", one=one, other=other, **_describe(node))
 
 
-def _describe(node: Node) -> str:
+def _describe(node: Node) -> dict[str, object]:
     shape = tuple(_autograd.output_types(node)[0].shape)
-    return f"{_autograd.node_name(node)} (result of shape {shape})"
+    return {"node": _autograd.node_name(node), "shape": shape}
 
 
 def _place(number: int, batch: torch.Size) -> list[int]:
     return [int(place) for place in torch.unravel_index(torch.tensor(number), batch)]
-
-
-_UNREADABLE = (
-    "each row of outputs must depend on the same row of inputs only, which cannot be proven while "
-    "code is compiled, as an index that was used has no values then: call the derivative outside "
-    'of compiled code or, if rows are independent, pass rows="independent", which promises this'
-)
-
-
-def _shape_hint(inputs: Tensor, axes: Axes) -> str:
-    if not axes.is_elementwise:
-        return ""
-    return (
-        f". If inputs of shape {tuple(inputs.shape)} holds rows with as many columns as outputs "
-        "has channels, order must be a multi-index, with a count for each column"
-    )
 
 
 # --- The walk
@@ -601,11 +584,8 @@ def check_vouch(
             reached &= own.isfinite() & wide.isfinite()
             if reached.any():
                 first = int(reached.any(dim=1).nonzero()[0, 0])
-                raise RuntimeError(
-                    'rows must be independent where rows="independent" promises it, but '
-                    f"inputs{_place(first, axes.batch)} reaches other rows of outputs: compute "
-                    "each row of outputs from its own row of inputs, or pass one row at a time"
-                )
+                row = _place(first, axes.batch)
+                raise RuntimeError(message("derivative.rows-must.promise-broken", row=row))
 
 
 def _vjp_of_rows(

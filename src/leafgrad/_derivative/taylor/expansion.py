@@ -38,8 +38,6 @@ from leafgrad._derivative.taylor.scale import Scale
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import unsupported_if
 
-_TANGENT = "forward mode AD is on, whose tangents do not come along on this walk"
-
 
 class Moved(NamedTuple):
     """Indices of first order, and what moves with them: directions first, then single columns.
@@ -120,7 +118,7 @@ class Taylor(NamedTuple):
 
         No coefficient has left the range on the way: where one did, another scale is taken.
         """
-        unsupported_if(_autograd.has_tangent(self.outputs), _TANGENT)
+        unsupported_if(_autograd.has_tangent(self.outputs), "tangent")
         tried, better = attempts(self.inputs.dtype, asked[max(asked)], algebra.order)
         scale = tried.scale
         found = self._coefficients(algebra, moved, scale).computed()
@@ -171,7 +169,7 @@ class Taylor(NamedTuple):
     def _coefficients(self, algebra: Algebra, moved: Moved, scale: Scale) -> Series:
         """Return the series ``[K, *batch, *channels]`` of outputs where columns are `moved`."""
         x = self.inputs
-        unsupported_if(not is_on(x.device, scale.dtype), "its order takes double precision")
+        unsupported_if(not is_on(x.device, scale.dtype), "double")
         seed = Series(
             algebra=algebra,
             indices=moved.indices,

@@ -25,7 +25,7 @@ def constant_times(matrix: Tensor, x: Series) -> Series:
     """Return a constant ``[..., a, b]`` times ``[K, ..., b, c]``."""
     shape = (*x.shape[:-2], matrix.shape[-2], x.shape[-1])
     if matrix.layout != torch.strided:  # which PyTorch multiplies by one matrix at a time
-        unsupported_if(matrix.dim() != 2, "it multiplies by a batch of sparse matrices")  # noqa: PLR2004
+        unsupported_if(matrix.dim() != 2, "sparse-batch")  # noqa: PLR2004
         columns = x.full().movedim(0, 1)
         found = (matrix @ columns.flatten(1)).unflatten(1, columns.shape[1:])
         return x.changed(found.movedim(1, 0), shape=shape)

@@ -68,7 +68,7 @@ def _gather(x: Series, dim: int, index: Tensor) -> Series:
     dim = x.from_end(dim)
     others = [n - x.ndim for n in range(x.ndim) if n - x.ndim != dim]
     if any(index.shape[n] != x.shape[n] for n in others):
-        raise Unsupported("it takes elements of a part of the other axes")
+        raise Unsupported("reason.part-of-axes")
     stack = x.full().gather(dim, index.expand(len(x.indices), *index.shape))
     return x.changed(stack, shape=index.shape)
 
@@ -80,7 +80,7 @@ def _ordered(step: Step, x: Series) -> list[Series | None]:
 
 def _embedded(step: Step, x: Series) -> Series:
     """Return rows of a weight ``[K, rows, columns]``, and zeros for that of the padding."""
-    unsupported_if(step.saved("scale_grad_by_freq"), "its gradient is scaled by frequencies")
+    unsupported_if(step.saved("scale_grad_by_freq"), "frequencies")
     index, padding = step.tensor("indices"), step.saved("padding_idx")
     rows = _taken(step, x, 0, index)
     return rows.masked((index != padding).unsqueeze(-1)) if padding < x.shape[0] else rows

@@ -99,7 +99,7 @@ def _bilinear(
 
     All matrices W_o of the weight ``[outputs, a, b]`` are multiplied at once.
     """
-    unsupported_if(weight is not None, "its weight depends on inputs")
+    unsupported_if(weight is not None, "weight")
     matrices = step.tensor("i2")
     wide = (*step.shape, matrices.shape[-1])
     matrix = matrices.transpose(0, 1).flatten(1)
@@ -119,7 +119,7 @@ def _bilinear(
 def _convolved(step: Step, x: Series | None, *constants: Series | None) -> Series:
     """Return the convolution of ``[K, rows, channels, ...]``, coefficients taken for rows."""
     if x is None or any(constant is not None for constant in constants):
-        raise Unsupported("its weight depends on inputs")
+        raise Unsupported("reason.weight")
     names = "stride", "padding", "dilation", "transposed", "output_padding", "groups"
     settings = [step.saved(name) for name in names]
     full = x.full(*range(1, x.ndim))

@@ -198,7 +198,7 @@ def _times_inverse(value: Tensor) -> Solve:
 
 def _check_inverse(failed: Tensor) -> None:
     """Raise where one of ``[...]`` matrices was singular."""
-    unsupported_if(may_look(failed) and bool(failed.any()), "a matrix is singular")
+    unsupported_if(may_look(failed) and bool(failed.any()), "singular")
 
 
 def columns_solved(solve: Callable[[Tensor], Tensor]) -> Solve:
@@ -294,7 +294,7 @@ def _eigenpairs(step: Step, x: Series) -> list[Series]:
     """
     values, vectors = step.tensor("eigenvalues"), step.tensor("eigenvectors")
     is_even = torch.allclose(x.full(-2, -1), x.full(-2, -1).mT) if may_look(x.stack) else True
-    unsupported_if(not is_even, "its matrix is not symmetric")
+    unsupported_if(not is_even, "not-symmetric")
     m = times_constant(constant_times(vectors.mT, x), vectors)
     gaps = values.unsqueeze(-2) - values.unsqueeze(-1)
     gaps = gaps + torch.eye(x.shape[-1], dtype=gaps.dtype, device=gaps.device)

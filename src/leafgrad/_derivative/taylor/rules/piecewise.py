@@ -30,7 +30,7 @@ def _mask(keep: Callable[[Step], Tensor]) -> Propagate:
 def _clamp(step: Step, x: Series | None, *limits: Series | None) -> Series | None:
     """Return x where its value lies within both limits, and 0 elsewhere, of the shape of x."""
     if x is None or any(limit is not None for limit in limits):
-        raise Unsupported("its limits depend on inputs")
+        raise Unsupported("reason.limits")
     low, high = step.saved("min"), step.saved("max")
     value = step.tensor("self")
     inside = torch.ones_like(value, dtype=torch.bool)
@@ -45,7 +45,7 @@ def _clamp_one(name: str, sign: int) -> Propagate:
 
     def rule(step: Step, x: Series | None, limit: Series | None = None) -> Series | None:
         if x is None or limit is not None:
-            raise Unsupported("its limit depends on inputs")
+            raise Unsupported("reason.limits")
         return x.masked(_keep(step.tensor("self"), step.saved(name), sign))
 
     return rule
@@ -57,7 +57,7 @@ def _keep(value: Tensor, limit: Tensor | float, sign: int) -> Tensor:
     From 2.14 on, the slope at a limit is 1, 1/2 or 0 in PyTorch, depending on how it was passed.
     """
     if torch.__version__ >= "2.14":
-        unsupported_if(bool((value == limit).any()), "a value is equal to a limit of the clamp")
+        unsupported_if(bool((value == limit).any()), "at-limit")
     return sign * value >= sign * limit
 
 
@@ -140,7 +140,7 @@ def _locally_constant(*_: Any) -> None:
 
 def _remainder(_: Step, x: Series | None, divisor: Series | None = None) -> Series | None:
     """Return x, of the same shape, as a remainder changes by what is divided."""
-    unsupported_if(divisor is not None, "its divisor depends on inputs")
+    unsupported_if(divisor is not None, "divisor")
     return x
 
 

@@ -26,7 +26,7 @@ def _along(clear: Clear | None, put: Put) -> Placing:
     """Make the rule of what puts a source along an axis, and adds it where nothing is cleared."""
 
     def rule(step: Step, base: Series | None, source: Series | None) -> Series | None:
-        unsupported_if(not step.shape, "it counts an axis of a number, which has none")
+        unsupported_if(not step.shape, "no-axis")
         dim = step.result_dim()
         if base is not None and clear is not None:
             base = base.changed(clear(step, base.full(), dim))
@@ -51,7 +51,7 @@ def _spread(step: Step, stack: Tensor, dim: int) -> Tensor:
     index = step.tensor("index")
     sizes = [*zip(index.shape, step.shape, strict=True)]
     del sizes[dim]
-    unsupported_if(any(one != other for one, other in sizes), "it fills a part of the other axes")
+    unsupported_if(any(one != other for one, other in sizes), "part-of-axes")
     return index.expand(len(stack), *index.shape)
 
 
@@ -72,7 +72,7 @@ def _scattered(
 def _reduced(step: Step, base: Series | None, source: Series | None) -> Series | None:
     """Return the sums, means or extremes of what is put in one place of ``[K, *shape]``."""
     kind, joins = step.saved("reduce"), step.saved("include_self")
-    unsupported_if(kind == "prod", "it multiplies what it puts in one place")
+    unsupported_if(kind == "prod", "multiplies")
     gather = _along(None if joins else _cleared_by_places, _scattered(Tensor.scatter_add))
     if kind == "sum":
         return gather(step, base, source)

@@ -27,7 +27,7 @@ def _layer(step: Step, x: Series | None, *others: Series | None) -> list[Series 
     """
     *weights, h, c = others
     is_usual = step.saved("mode") == _LSTM and not step.saved("batch_sizes")
-    unsupported_if(not is_usual or any(weights), "it is no LSTM with weights of its own")
+    unsupported_if(not is_usual or any(weights), "lstm")
     hidden, cell = step.jet("hx_", h), step.jet("cx_", c)
     of_input, of_hidden = (step.tensor(name).mT for name in ("weight0", "weight1"))
     inputs = step.jet("input", x) @ of_input

@@ -69,7 +69,7 @@ def _norm_of(
         share = sign * is_largest / is_largest.sum([*dims], keepdim=True)
         return x.scaled(share).summed(dims, keepdim=True)
     is_whole = power > 0 and power.is_integer()
-    unsupported_if(not is_whole, "its norm is by a power that is no whole number")
+    unsupported_if(not is_whole, "norm")
     size = result.masked_fill(result == 0, 1)
     if power % 2 == 0:
         ratio = jet.Jet(value / size, x.scaled(1 / size))
@@ -127,7 +127,7 @@ def _variance(step: Step, x: Series) -> Series:
     """Return the variance of ``[K, *shape]`` along some axes, with the saved correction."""
     dims, keepdim, correction = step.dims(x), step.saved("keepdim"), step.saved("correction")
     count = math.prod(x.shape[dim] for dim in dims) - (1 if correction is None else correction)
-    unsupported_if(count <= 0, "it divides by no degrees of freedom")
+    unsupported_if(count <= 0, "freedom")
     centred = _centred(step.tensor("self"), dims)
     return jet.square(centred, x - _mean(x, dims)).summed(dims, keepdim=keepdim).scaled(1 / count)
 
@@ -294,7 +294,7 @@ def _normalised_by_batch(step: Step, x: Series) -> Series:
 def _alone(x: Series | None, constants: Sequence[Series | None]) -> Series:
     """Return the series ``[K, *shape]`` of what is normalised, if it alone has one."""
     if x is None or any(constant is not None for constant in constants):
-        raise Unsupported("its weight or bias depends on inputs")
+        raise Unsupported("reason.weight-or-bias")
     return x
 
 

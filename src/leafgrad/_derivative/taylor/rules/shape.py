@@ -96,7 +96,7 @@ def _diagonal_embedded(step: Step, x: Series) -> Series:
 def _joined(step: Step, *parts: Series | None) -> Series:
     """Return parts ``[K, ..., n_i, ...]`` joined along an axis: ``[K, ..., sum n_i, ...]``."""
     if any(part.ndim != len(step.shape) for part in _present(parts)):
-        raise Unsupported("it joins an empty vector with something else")
+        raise Unsupported("reason.empty-vector")
     dim = step.result_dim()
     return catenated(parts, _sizes(step, dim, parts), dim)
 
@@ -114,7 +114,7 @@ def _sizes(step: Step, dim: int, parts: Sequence[Series | None]) -> list[int]:
             sizes[number] = _autograd.output_types(edge[0])[edge[1]].shape[dim]
     known = [size for size in sizes if size is not None]
     if len(known) + 1 < len(sizes):
-        raise Unsupported("it joins several constants, whose sizes it does not keep")
+        raise Unsupported("reason.constants")
     rest = step.shape[dim] - sum(known)
     return [rest if size is None else size for size in sizes]
 

@@ -38,7 +38,7 @@ def _of_softplus(step: Step, x: Jet) -> Jet:
 
 def _of_elu(step: Step, x: Jet) -> Jet:
     """Return the slope of the line above zero, and of the exponential below, elementwise."""
-    unsupported_if(step.saved("is_result"), "its ELU was computed in place")
+    unsupported_if(step.saved("is_result"), "in-place")
     scale: float = step.saved("scale")
     inner: float = step.saved("input_scale")
     # What is not used must not overflow. At zero, PyTorch's formula has no bend.

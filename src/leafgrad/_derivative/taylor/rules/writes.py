@@ -40,12 +40,12 @@ def _written(step: Step, base: Series | None, source: Series | None = None) -> S
     probe, (to_base, *to_source) = sent_back(step)
     if base is not None:
         is_kept = to_base == probe
-        unsupported_if(not (is_kept | (to_base == 0)).all(), "it does more than move elements")
+        unsupported_if(not (is_kept | (to_base == 0)).all(), "moves")
         base = base.masked(is_kept)
     if source is None:
         return base
     places = to_source[0].long() - 1  # of each element of the source in the flat result
-    unsupported_if(len(places.unique()) < places.numel(), "it writes one element several times")
+    unsupported_if(len(places.unique()) < places.numel(), "writes-twice")
     zeros = source.stack.new_zeros(len(source.indices), probe.numel())
     flat = zeros.index_copy(1, places.flatten(), source.full().flatten(1))
     return add(base, source.changed(flat.unflatten(1, step.shape), shape=step.shape))
@@ -67,20 +67,20 @@ def _strided(step: Step, x: Series) -> Series:
 def sent_back(step: Step) -> tuple[Tensor, list[Tensor]]:
     """Return a probe, ``[*shape]``, and what each input that is on the path gets of it."""
     # Within a backward pass, PyTorch passes on only what that pass was called for.
-    unsupported_if(step.is_in_backward, "behind a checkpoint it hides where its elements went")
+    unsupported_if(step.is_in_backward, "checkpoint")
     (result,) = step.results
     count = torch.Size(result.shape).numel()
     with torch.enable_grad(), torch.inference_mode(mode=False):
         probe = torch.arange(1, count + 1, dtype=torch.float64, device=result.device)
-        unsupported_if(not may_look(probe), "where its elements are cannot be looked at here")
+        unsupported_if(not may_look(probe), "unseen")
         probe = probe.to(result.dtype).reshape(result.shape)
-        unsupported_if(count * torch.finfo(result.dtype).eps >= 1, "it has too many elements")
+        unsupported_if(count * torch.finfo(result.dtype).eps >= 1, "too-many-elements")
         sent = _autograd.sent_through(step.node, probe.requires_grad_())
     present = [gradient for gradient in sent if gradient is not None]
     roots = [gradient.grad_fn for gradient in present if gradient.grad_fn is not None]
     kinds = {*map(_autograd.node_name, _autograd.walk(roots))}
     moves_alone = kinds <= _PLACES_ALONE and len(roots) == len(present)
-    unsupported_if(not moves_alone, "it does more than move elements")
+    unsupported_if(not moves_alone, "moves")
     zero = torch.zeros(())
     return _numbers(probe), [zero if g is None else _numbers(g) for g in sent]
 
