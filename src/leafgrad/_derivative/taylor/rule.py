@@ -7,7 +7,7 @@ that the node saved (see `propagate`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -41,6 +41,11 @@ class Rule(NamedTuple):
     rowwise: bool = False
     has_exact_type: bool = False
     is_for_complex: bool = False
+
+
+def make_rules(table: Mapping[str, Propagate], **properties: bool) -> dict[str, Rule]:
+    """Make the rules of kinds of nodes that have the same properties, by PyTorch's names."""
+    return {name: Rule(propagate, **properties) for name, propagate in table.items()}
 
 
 class Step(NamedTuple):
