@@ -581,10 +581,9 @@ def test_no_coefficient_is_read_before_it_is_written(
 
 def test_a_slope_that_is_infinite_at_zero_is_not_taken_for_zero() -> None:
     x = torch.tensor([[0.0], [1.0]], dtype=torch.float64, requires_grad=True)
-    for outputs in (torch.xlogy(x, x), torch.special.xlog1py(x, x - 1)):
-        first, second = higher_order_grad(outputs, x, [1, 2], method="taylor")
-        assert first.isnan().tolist() == second.isnan().tolist() == [[True], [False]]
-        assert (first[1].item(), second[1].item()) == (1.0, 1.0)
+    first, second = higher_order_grad(torch.xlogy(x, x), x, [1, 2], method="taylor")
+    assert first.isnan().tolist() == second.isnan().tolist() == [[True], [False]]
+    assert (first[1].item(), second[1].item()) == (1.0, 1.0)
     constant = torch.xlogy(x - x.detach(), x)  # zero times a logarithm, where that is a number
     assert higher_order_grad(constant, x, 1, method="taylor")[1].item() == 0.0
 

@@ -142,13 +142,6 @@ def _extremes(step: Step, x: Series) -> list[Series]:
     return found
 
 
-def _median(step: Step, x: Series) -> Series:
-    """Return the median of all elements, ``[K]``: the mean of all that are equal."""
-    value, result = step.tensor("self"), step.tensor("result")
-    is_median = value.isnan() if result.isnan() else value == result
-    return _mean_where(is_median, x, range(x.ndim))
-
-
 RULES: dict[str, Rule] = {
     "IndexBackward0": Rule(_indexed, is_for_complex=True),
     "IndexSelectBackward0": Rule(
@@ -166,17 +159,9 @@ RULES: dict[str, Rule] = {
     "TopkBackward0": Rule(_ordered),
     "MaxBackward0": Rule(_extreme_along),
     "MinBackward0": Rule(_extreme_along),
-    "KthvalueBackward0": Rule(_extreme_along),
-    "ModeBackward0": Rule(_extreme_along),
-    "MedianBackward1": Rule(_extreme_along),
-    "NanmedianBackward1": Rule(_extreme_along),
-    "CummaxBackward0": Rule(_ordered),
-    "CumminBackward0": Rule(_ordered),
     "AmaxBackward0": Rule(_extreme),
     "AminBackward0": Rule(_extreme),
     "AminmaxBackward0": Rule(_extremes),
-    "MedianBackward0": Rule(_median),
-    "NanmedianBackward0": Rule(_median),
     "MaxBackward1": Rule(_extreme),
     "MinBackward1": Rule(_extreme),
 }

@@ -69,23 +69,6 @@ def _matrix_times_vector(
     return None if result is None else result.viewed(result.shape[:-1])
 
 
-def _outer(step: Step, names: Names, x: Series | None, y: Series | None) -> Series | None:
-    """Return all products of the elements of two vectors ``[a]`` and ``[b]``, ``[K, a, b]``."""
-    column, row = x and x.viewed((*x.shape, 1)), y and y.viewed((1, *y.shape))
-    if row is None:
-        return column and column.scaled(step.tensor(names[1]))
-    left = step.tensor(names[0]).unsqueeze(-1)
-    if column is None:
-        return row.scaled(left)
-    return multiply(Jet(left, column), Jet(step.tensor(names[1]), row))
-
-
-def _sum_of_products(step: Step, names: Names, x: Series | None, y: Series | None) -> Series | None:
-    """Return the sum of products of matrices ``[n, a, b]`` and ``[n, b, c]``, ``[K, a, c]``."""
-    products = _of_matrices(step, names, x, y)
-    return products and products.summed([0], keepdim=False)
-
-
 def _dot(step: Step, x: Series | None, y: Series | None) -> Series | None:
     """Return the sum of products of two vectors ``[b]``, ``[K]``."""
     products = product_of(step, ("self", x), ("tensor", y))
@@ -161,8 +144,6 @@ RULES: dict[str, Rule] = {
     ),
     "SparseAddmmBackward0": Rule(_added(_of_matrices, ("mat1", "mat2"))),
     "BaddbmmBackward0": Rule(_added(_of_matrices, ("batch1", "batch2")), is_for_complex=True),
-    "AddbmmBackward0": Rule(_added(_sum_of_products, ("batch1", "batch2")), is_for_complex=True),
-    "AddrBackward0": Rule(_added(_outer, ("vec1", "vec2")), is_for_complex=True),
     "MvBackward0": Rule(
         lambda step, x, y: _matrix_times_vector(step, ("self", "vec"), x, y), is_for_complex=True
     ),

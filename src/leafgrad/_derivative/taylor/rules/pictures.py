@@ -37,11 +37,6 @@ def _linear(count: int, draw: Draw) -> Propagate:
     )
 
 
-def _of_axes(count: int, draw: Draw) -> Propagate:
-    """Make the rule of what is linear in so many last axes."""
-    return lambda step, x: _drawn(step, x, count, lambda pictures: draw(step, pictures))
-
-
 # --- Pixels by their places
 
 
@@ -111,21 +106,6 @@ def _resizing(count: int, operator: str, *names: str) -> Rule:
     return Rule(_linear(count, lambda step, pictures: resize(pictures, *map(step.saved, saved))))
 
 
-_WINDOWS = "kernel_size", "dilation", "padding", "stride"
-
-
-def _windows(step: Step, pictures: Tensor) -> Tensor:
-    """Return the windows ``[pictures, channels * places, windows]`` of pictures."""
-    found: Tensor = _aten.im2col(pictures, *map(step.saved, _WINDOWS))
-    return found
-
-
-def _overlaid(step: Step, windows: Tensor) -> Tensor:
-    """Return pictures ``[pictures, channels, height, width]`` that windows add up to."""
-    found: Tensor = _aten.col2im(windows, step.shape[-2:], *map(step.saved, _WINDOWS))
-    return found
-
-
 def _sheared(step: Step, x: Series) -> Series:
     """Return windows along an axis n of ``[K, ..., n, ...]``: ``[K, ..., windows, ..., size]``."""
     dim = x.from_end(step.saved("dimension"))
@@ -146,8 +126,6 @@ RULES: dict[str, Rule] = {
     "MaxPool3DWithIndicesBackward0": Rule(_picked(3)),
     "AdaptiveMaxPool2DBackward0": Rule(_picked(2)),
     "AdaptiveMaxPool3DBackward0": Rule(_picked(3)),
-    "FractionalMaxPool2DBackward0": Rule(_picked(2)),
-    "FractionalMaxPool3DBackward0": Rule(_picked(3)),
     "MaxUnpool2DBackward0": Rule(_unpicked(2)),
     "MaxUnpool3DBackward0": Rule(_unpicked(3)),
     "ReflectionPad1DBackward0": _padding(1, _aten.reflection_pad1d),
@@ -168,16 +146,5 @@ RULES: dict[str, Rule] = {
     "UpsampleTrilinear3DBackward0": _resizing(3, "upsample_trilinear3d", "align_corners"),
     "UpsampleBilinear2DAaBackward0": _resizing(2, "_upsample_bilinear2d_aa", "align_corners"),
     "UpsampleBicubic2DAaBackward0": _resizing(2, "_upsample_bicubic2d_aa", "align_corners"),
-    "Im2ColBackward0": Rule(_of_axes(3, _windows)),
-    "Col2ImBackward0": Rule(_of_axes(2, _overlaid)),
-    "PixelShuffleBackward0": Rule(
-        _of_axes(3, lambda step, it: torch.pixel_shuffle(it, step.saved("upscale_factor")))
-    ),
-    "PixelUnshuffleBackward0": Rule(
-        _of_axes(3, lambda step, it: torch.pixel_unshuffle(it, step.saved("downscale_factor")))
-    ),
-    "ChannelShuffleBackward0": Rule(
-        _of_axes(3, lambda step, it: torch.channel_shuffle(it, step.saved("groups")))
-    ),
     "UnfoldBackward0": Rule(_sheared, is_for_complex=True),
 }

@@ -107,21 +107,6 @@ def _extreme(sign: int) -> Propagate:
     return rule
 
 
-def _larger(sign: int) -> Propagate:
-    """Make the rule of `fmax` or `fmin`: the first of equal ones, the number beside NaN."""
-
-    def rule(step: Step, x: Series | None, y: Series | None) -> Series | None:
-        one, two = step.tensor("self"), step.tensor("other")
-        return where((sign * one >= sign * two) | two.isnan(), x, y)
-
-    return rule
-
-
-def _sign_copied(step: Step, x: Series | None, _: Series | None = None) -> Series | None:
-    """Return x with the sign of something else, which has no slope, of the broadcast shape."""
-    return x and x.scaled(step.tensor("self").sgn() * step.tensor("result").sgn())
-
-
 def _masked_fill(step: Step, x: Series | None, fill: Series | None = None) -> Series | None:
     """Return the fill, a number's series, where the mask ``[*shape]`` holds, and x elsewhere."""
     return where(step.tensor("mask"), fill, x)
@@ -167,12 +152,6 @@ RULES: dict[str, Rule] = {
         lambda step, x: x.scaled(1 / 6).masked(_inside(step, -3, 3)), rowwise=True
     ),
     "HardswishBackward0": Rule(_hardswish, rowwise=True),
-    "HardshrinkBackward0": Rule(
-        _mask(lambda step: step.tensor("self").abs() > step.saved("lambd")), rowwise=True
-    ),
-    "SoftshrinkBackward0": Rule(
-        _mask(lambda step: step.tensor("self").abs() > step.saved("lambd")), rowwise=True
-    ),
     "EluBackward0": Rule(
         lambda step, x: _elu(step, x, step.saved("scale"), step.saved("input_scale")), rowwise=True
     ),
@@ -185,10 +164,6 @@ RULES: dict[str, Rule] = {
     "MaskedFillBackward1": Rule(_masked_fill, rowwise=True, is_for_complex=True),
     "MaximumBackward0": Rule(_extreme(1), rowwise=True),
     "MinimumBackward0": Rule(_extreme(-1), rowwise=True),
-    "FmaxBackward0": Rule(_larger(1), rowwise=True),
-    "FminBackward0": Rule(_larger(-1), rowwise=True),
-    "CopysignBackward0": Rule(_sign_copied, rowwise=True),
-    "CopysignBackward1": Rule(_sign_copied, rowwise=True),
     "NanToNumBackward0": Rule(_mask(lambda step: step.tensor("self").isfinite()), rowwise=True),
     "FloorBackward0": Rule(_locally_constant, rowwise=True),
     "CeilBackward0": Rule(_locally_constant, rowwise=True),

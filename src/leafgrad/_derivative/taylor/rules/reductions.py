@@ -108,16 +108,6 @@ def _distances(step: Step, x: Series | None, y: Series | None) -> Series | None:
     return found and found.summed([-1], keepdim=False)
 
 
-def _distance(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return the norm, ``[K]``, of all that two tensors differ by, which are broadcast."""
-    value = step.tensor("self") - step.tensor("other")
-    apart = jet.add(x, y and -y)
-    series, dims = apart and apart.broadcast(value.shape), range(value.dim())
-    result = step.tensor("result").reshape([1] * value.dim())
-    found = series and _norm_of(value, result, series, float(step.saved("p")), dims)
-    return found and found.summed(dims, keepdim=False)
-
-
 def _norm_along(kind: str) -> Propagate:
     """Make the rule of a norm along the saved axes, which have size 1 then or are gone."""
     return lambda step, x: _norm(step, x, kind, step.dims(x), keepdim=step.saved("keepdim"))
@@ -147,17 +137,6 @@ def _deviation(step: Step, x: Series, name: str = "result") -> Series:
     result = step.tensor(name)
     is_flat = result == 0  # where PyTorch's formula gives zero
     return jet.sqrt_from(result.masked_fill(is_flat, 1), _variance(step, x)).masked(~is_flat)
-
-
-def _deviation_and_mean(step: Step, x: Series) -> list[Series]:
-    """Return the root of the variance and the mean of ``[K, *shape]`` along some axes."""
-    return [_deviation(step, x, "result0"), _mean_along(step, x)]
-
-
-def _sum_of_numbers(step: Step, x: Series) -> Series:
-    """Return the sum of ``[K, *shape]`` along some axes, of what is a number."""
-    kept = x.masked(~step.tensor("self").isnan())
-    return kept.summed(step.dims(x), keepdim=step.saved("keepdim"))
 
 
 # --- Products along an axis
@@ -333,14 +312,11 @@ RULES: dict[str, Rule] = {
         lambda step, x: _norm(step, x, "p", range(x.ndim), keepdim=False), is_for_complex=True
     ),
     "NormBackward1": Rule(_norm_along("p"), is_for_complex=True),
-    "DistBackward0": Rule(_distance),
-    "NansumBackward0": Rule(_sum_of_numbers),
     "CdistBackward0": Rule(_distances),
     "EuclideanDistBackward0": Rule(_distances),
     "VarBackward0": Rule(_variance),
     "StdBackward0": Rule(_deviation),
     "VarMeanBackward0": Rule(_variance_and_mean),
-    "StdMeanBackward0": Rule(_deviation_and_mean),
     "CumprodBackward0": Rule(_cumulated_products, is_for_complex=True),
     "ProdBackward0": Rule(_product_of_all, is_for_complex=True),
     "ProdBackward1": Rule(_product_along, is_for_complex=True),

@@ -177,12 +177,6 @@ def _rolled(step: Step, x: Series) -> Series:
     return x.changed(x.full(*dims).roll(step.saved("shifts"), dims))
 
 
-def _turned(step: Step, x: Series) -> Series:
-    """Return ``[K, *shape]`` turned by quarters in the plane of two axes."""
-    dims = [x.from_end(dim) for dim in step.saved("dims")]
-    return x.changed(x.full(*dims).rot90(step.saved("k"), dims), shape=step.shape)
-
-
 def _trace(_: Step, x: Series) -> Series:
     """Return the sum of the diagonal of a matrix, ``[K]``."""
     diagonal = x.full().diagonal(dim1=-2, dim2=-1)
@@ -251,7 +245,6 @@ RULES: dict[str, Rule] = {
     "CumsumBackward0": Rule(_cumulated, is_for_complex=True),
     "FlipBackward0": Rule(_flipped, is_for_complex=True),
     "RollBackward0": Rule(_rolled, is_for_complex=True),
-    "Rot90Backward0": Rule(_turned, is_for_complex=True),
     "TraceBackward0": Rule(_trace, is_for_complex=True),
     "TrilBackward0": Rule(_triangle(Tensor.tril), rowwise=True, is_for_complex=True),
     "TriuBackward0": Rule(_triangle(Tensor.triu), rowwise=True, is_for_complex=True),
