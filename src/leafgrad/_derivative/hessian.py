@@ -74,7 +74,7 @@ def hessian(
     # First and second derivatives together, as one pass carries them.
     if axes.columns * (axes.columns + 3) // 2 > MOST_DERIVATIVES:
         raise ValueError(message("derivative.hessian-columns", columns=axes.columns))
-    found = problem.derivatives([index_of(axes, *pair) for pair in pairs_of(axes)])
+    found, _ = problem.answer([index_of(axes, *pair) for pair in pairs_of(axes)])
     pairs = product(range(axes.columns), repeat=2)
     second = torch.stack([found[index_of(axes, *pair)] for pair in pairs], -1)
     return problem.finish(second.reshape(*problem.outputs.shape, *axes.row, *axes.row))

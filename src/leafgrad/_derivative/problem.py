@@ -29,7 +29,6 @@ from leafgrad._derivative.living import recall, remember
 from leafgrad._derivative.multi_indices import index_of, second_order_weights
 from leafgrad._derivative.reverse import (
     Reverse,
-    copied_derivatives,
     first_derivatives,
     gradients_once,
     raise_if_missing,
@@ -123,12 +122,11 @@ class DerivativeProblem(NamedTuple):
     allow_unused: bool | None
     joined: JoinedInputs | None = None  # where inputs are several tensors
 
-    def derivatives(self, orders: list[MultiIndex]) -> dict[MultiIndex, Tensor]:
-        """Return the derivatives of all `orders`, none of which is 0, each shaped as `outputs`."""
-        return self.answer(orders)[0]
-
     def answer(self, orders: list[MultiIndex]) -> tuple[dict[MultiIndex, Tensor], Manner]:
-        """Return what `derivatives` does, and how it was computed."""
+        """Return the derivatives of all `orders`, none of which is 0, and how they were computed.
+
+        Each has the shape of `outputs`.
+        """
         path = self._path() if orders else None
         if path is None:
             zeros = {index: self._zeros() for index in orders}
@@ -254,11 +252,11 @@ class DerivativeProblem(NamedTuple):
             )
         else:
             return None
-        if not is_shared:
-            return first_derivatives(gradients, orders, self.axes, self.outputs.shape)
-        parts = copied_derivatives(gradients[0], orders, self.axes, self.outputs.shape)
-        for part in parts.values():
-            remember(source, self.inputs, what, gradients[0], part)
+        parts = first_derivatives(gradients, orders, self.axes, self.outputs.shape)
+        if is_shared:
+            parts = {order: part.clone() for order, part in parts.items()}
+            for part in parts.values():
+                remember(source, self.inputs, what, gradients[0], part)
         return parts
 
     def _is_shared(self) -> bool:

@@ -142,25 +142,6 @@ def first_derivatives(
     return found
 
 
-def copied_derivatives(
-    gradient: Tensor, orders: Sequence[MultiIndex], axes: Axes, shape: torch.Size
-) -> dict[MultiIndex, Tensor]:
-    """Return what `first_derivatives` does of one channel, each in memory of its own.
-
-    Where nothing intercepts them, as vmap has no rule for these copies.
-    """
-    columns = gradient if len(axes.row) == 1 else gradient.flatten(len(axes.batch))
-    found = {}
-    for order in orders:
-        column = order.index(1)
-        if len(shape) == len(axes.batch):
-            found[order] = torch.select_copy(columns, -1, column)
-        else:
-            part = torch.slice_copy(columns, -1, column, column + 1)
-            found[order] = part if part.shape == shape else part.reshape(shape).clone()
-    return found
-
-
 def _channels(outputs: Tensor, axes: Axes) -> Sequence[Tensor]:
     """Return the channels of ``(*batch, *channels)``: one number per row, in any shape."""
     rows = axes.batch.numel()

@@ -512,17 +512,14 @@ def _move_labels(labels: Labels, node: Node, dim: int, new: int) -> Labels | Non
     place = place if place < 0 else place - max(ndim, ndim - new)  # counted from the end
     if new > 0:
         behind = -1 - place  # how many axes follow the new one
-        return labels if behind >= len(labels) else _insert(labels, len(labels) - behind)
+        at = len(labels) - behind
+        return labels if at <= 0 else (*labels[:at], None, *labels[at:])
     if -place > len(labels):
         return labels
     if labels[place] is not None:
         return None
     at = len(labels) + place
     return labels[:at] + labels[at + 1 :] if new else labels
-
-
-def _insert(labels: Labels, at: int) -> Labels:
-    return (*labels[:at], None, *labels[at:])
 
 
 _UNLABELLED = ((), (None,))

@@ -370,10 +370,6 @@ REFUSED_OF_A_POINT: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
         "its weight or bias depends on inputs",
         lambda x: functional.layer_norm(x, (2,), x),
     ),
-    "a bilinear weight": (
-        "its weight depends on inputs",
-        lambda x: functional.bilinear(x[None], x[None], x[None, :, None] * x),
-    ),
     "a kernel": (
         "its weight depends on inputs",
         lambda x: functional.conv1d(x[None, None], x[None, None]),

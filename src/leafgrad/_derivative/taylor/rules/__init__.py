@@ -36,27 +36,11 @@ from leafgrad._derivative.taylor.rules import (
     writes,
 )
 
-RULES: dict[str, Rule] = {
-    **arithmetic.RULES,
-    **attention.RULES,
-    **bessel.RULES,
-    **complex_numbers.RULES,
-    **elementwise.RULES,
-    **fourier.RULES,
-    **linear.RULES,
-    **matrices.RULES,
-    **pictures.RULES,
-    **piecewise.RULES,
-    **placing.RULES,
-    **recurrent.RULES,
-    **indexing.RULES,
-    **sampling.RULES,
-    **shape.RULES,
-    **slopes.RULES,
-    **special.RULES,
-    **writes.RULES,
-    **reductions.RULES,
-}
+_OF_ELEMENTS = (arithmetic, bessel, complex_numbers, elementwise, piecewise, slopes, special)
+_OF_AXES = (fourier, indexing, placing, reductions, shape, writes)
+_OF_LAYERS = (attention, linear, matrices, pictures, recurrent, sampling)
+_FILES = (*_OF_ELEMENTS, *_OF_AXES, *_OF_LAYERS)
+RULES: dict[str, Rule] = {name: rule for file in _FILES for name, rule in file.RULES.items()}
 
 
 def rule_of(node: Node, name: str) -> Rule | None:

@@ -265,25 +265,17 @@ def _gelu(step: Step, x: Series) -> Series | None:
     """Return x times its distribution function, of the shape of x."""
     if step.saved("approximate") == "tanh":
         jet = step.jet("self", x)
-        return multiply(jet, _tanh_gate(jet))
+        argument = (jet + jet * jet * jet * 0.044715) * math.sqrt(8 / math.pi)
+        return multiply(jet, argument.sigmoid())
     return _GELU(step, x)
 
 
 def _gated(step: Step, x: Series) -> Series | None:
     """Return x times its normal distribution function, of the shape of x."""
     jet = step.jet("self", x)
-    return multiply(jet, _normal_gate(jet, x))
-
-
-def _normal_gate(jet: Jet, x: Series) -> Jet:
-    """Return the distribution function of the normal distribution, of the shape of x."""
-    value = torch.special.erfc(jet.value * -math.sqrt(0.5)) / 2
-    return Jet(value, integral(_bell(jet * math.sqrt(0.5)) * math.sqrt(0.5 / math.pi), x))
-
-
-def _tanh_gate(jet: Jet) -> Jet:
-    """Return ``sigmoid(sqrt(8 / pi) (x + 0.044715 x**3))``, of the shape of x."""
-    return ((jet + jet * jet * jet * 0.044715) * math.sqrt(8 / math.pi)).sigmoid()
+    share = torch.special.erfc(jet.value * -math.sqrt(0.5)) / 2
+    density = _bell(jet * math.sqrt(0.5)) * math.sqrt(0.5 / math.pi)
+    return multiply(jet, Jet(share, integral(density, x)))
 
 
 _GELU = _composed(derivatives.of_gelu, _gated)

@@ -11,12 +11,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from leafgrad._derivative.taylor.jet import Jet, add, multiply
+from leafgrad._derivative.taylor.jet import add
 from leafgrad._derivative.taylor.matrix_products import constant_times, product, times_constant
 from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
 from leafgrad._derivative.taylor.rules.arithmetic import product_of
 from leafgrad._derivative.taylor.series import Series, together
-from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
+from leafgrad._derivative.taylor.unsupported import Unsupported
 
 Names = tuple[str, str]  # under which the values of two factors were saved
 
@@ -75,30 +75,6 @@ def _dot(step: Step, x: Series | None, y: Series | None) -> Series | None:
     return None if products is None else products.summed([0], keepdim=False)
 
 
-def _bilinear(
-    step: Step, x: Series | None, weight: Series | None, y: Series | None
-) -> Series | None:
-    """Return ``y^T W_o x`` for each output o, ``[K, rows, outputs]``.
-
-    All matrices W_o of the weight ``[outputs, a, b]`` are multiplied at once.
-    """
-    unsupported_if(weight is not None, "weight")
-    matrices = step.tensor("i2")
-    wide = (*step.shape, matrices.shape[-1])
-    matrix = matrices.transpose(0, 1).flatten(1)
-    turned = None if x is None else times_constant(x, matrix).viewed(wide)
-    if y is None:
-        product = None if turned is None else turned.scaled(step.tensor("i3").unsqueeze(1))
-    else:
-        value = (step.tensor("i1") @ matrix).reshape(wide)
-        other = y.viewed((y.shape[0], 1, y.shape[1]))
-        if turned is None:
-            product = other.scaled(value)
-        else:
-            product = multiply(Jet(value, turned), Jet(step.tensor("i3").unsqueeze(1), other))
-    return None if product is None else product.summed([-1], keepdim=False)
-
-
 def _convolved(step: Step, x: Series | None, *constants: Series | None) -> Series:
     """Return the convolution of ``[K, rows, channels, ...]``, coefficients taken for rows."""
     if x is None or any(constant is not None for constant in constants):
@@ -149,7 +125,6 @@ RULES: dict[str, Rule] = {
     ),
     "AddmvBackward0": Rule(_added(_matrix_times_vector, ("mat", "vec")), is_for_complex=True),
     "DotBackward0": Rule(_dot, is_for_complex=True),
-    "TrilinearBackward0": Rule(_bilinear),
     "ConvolutionBackward0": Rule(_convolved),
     "LinalgCrossBackward0": Rule(_cross),
 }

@@ -44,11 +44,6 @@ Solve = Callable[[Series], Series]  # A^-1 times each coefficient [K, ..., n, m]
 _BY_PRODUCTS = 8
 
 
-def _log_determinant(step: Step, x: Series) -> list[Series | None]:
-    """Return None for the sign, and the logarithm of the determinant's size, ``[K, ...]``."""
-    return [None, _log_of_determinant(step.tensor("A"), x)]
-
-
 def _determinant(step: Step, x: Series) -> Series | None:
     """Return the determinant, ``[K, ...]``.
 
@@ -373,7 +368,10 @@ def _reached(algebra: Algebra, factor: Indices, start: Indices) -> Indices:
 
 RULES: dict[str, Rule] = {
     "LinalgDetBackward0": Rule(_determinant),
-    "LinalgSlogdetBackward0": Rule(_log_determinant),
+    # The sign of the determinant is constant.
+    "LinalgSlogdetBackward0": Rule(
+        lambda step, x: [None, _log_of_determinant(step.tensor("A"), x)]
+    ),
     "LinalgInvExBackward0": Rule(_inverted),
     "LinalgSolveExBackward0": Rule(_solved),
     "LinalgSolveTriangularBackward0": Rule(_solved_by_triangle),

@@ -80,7 +80,9 @@ def _reduced(step: Step, base: Series | None, source: Series | None) -> Series |
     of_base, of_source = torch.ones_like(result), torch.ones_like(index, dtype=result.dtype)
     if kind != "mean":  # of all that are equal
         of_base = (step.tensor("self") == result).to(result)
-        of_source = (step.tensor("src")[_corner(index)] == result.gather(dim, index)).to(result)
+        of_source = (
+            step.tensor("src")[tuple(map(slice, index.shape))] == result.gather(dim, index)
+        ).to(result)
     if not joins:
         of_base = of_base.scatter(dim, index, 0)
     count = of_base.scatter_add(dim, index, of_source)
@@ -89,11 +91,6 @@ def _reduced(step: Step, base: Series | None, source: Series | None) -> Series |
         return total and total.scaled(1 / torch.where(count == 0, 1, count))
     shared = (of_source / count.gather(dim, index), of_base / torch.where(count == 0, 1, count))
     return gather(step, base and base.scaled(shared[1]), source and source.scaled(shared[0]))
-
-
-def _corner(index: Tensor) -> tuple[slice, ...]:
-    """Return the part of a source that an index of this shape takes."""
-    return tuple(slice(size) for size in index.shape)
 
 
 def _with_slice(step: Step, stack: Tensor, dim: int, source: Tensor | None = None) -> Tensor:

@@ -253,21 +253,14 @@ def _batch_norm(step: Step, x: Series | None, *constants: Series | None) -> Seri
     """Return ``[K, rows, channels, ...]`` normalised in each channel, times the weight."""
     x = _alone(x, constants)
     if _autograd.keeps(step.node, "training") and step.saved("training"):
-        normal = _normalised_by_batch(step, x)
+        # Along all axes but that of the channels. InstanceNorm does so to each row by itself.
+        dims = [dim for dim in range(-x.ndim, 0) if dim != 1 - x.ndim]
+        scale = _per_channel(step.tensor("result2"), x)
+        normal = _normalised(step.tensor("input"), x, dims, scale)
     else:
         scale = (step.tensor("running_var") + step.saved("eps")).rsqrt()
         normal = x.scaled(_per_channel(scale, x))
     return _weighted_channels(normal, step.saved("weight"))
-
-
-def _normalised_by_batch(step: Step, x: Series) -> Series:
-    """Return ``[K, rows, channels, ...]`` normalised in each channel along all other axes.
-
-    InstanceNorm does so to the channels of each row by itself.
-    """
-    dims = [dim for dim in range(-x.ndim, 0) if dim != 1 - x.ndim]
-    scale = _per_channel(step.tensor("result2"), x)
-    return _normalised(step.tensor("input"), x, dims, scale)
 
 
 def _alone(x: Series | None, constants: Sequence[Series | None]) -> Series:
