@@ -134,7 +134,7 @@ def parse_orders(order: object, axes: Axes) -> list[MultiIndex]:
     elif not order:
         raise ValueError(message("derivative.order.empty"))
     elif 1 < axes.columns == len(order) and None not in (counts := list(map(as_count, order))):
-        counted = {"counts": _listed(counts), "value": shorten(order)}
+        counted = {"counts": _list_counts(counts), "value": shorten(order)}
         raise TypeError(message("derivative.order.list", **counted))
     else:
         orders = [_parse(entry, axes, f"order[{place}]") for place, entry in enumerate(order)]
@@ -204,7 +204,7 @@ def _instead(order: object) -> str:
         return message("derivative.order.write-int", count=int(order))
     numbers = order.tolist() if hasattr(order, "tolist") else order
     if isinstance(numbers, list) and None not in (counts := list(map(as_count, numbers))):
-        return message("derivative.order.write-tuple", counts=_listed(counts))
+        return message("derivative.order.write-tuple", counts=_list_counts(counts))
     return ""
 
 
@@ -238,10 +238,10 @@ def _in_the_first_column(counts: MultiIndex, axes: Axes) -> str:
     if len(counts) != 1 or not axes.columns:
         return ""
     index = [*counts, *[0] * (axes.columns - 1)]
-    return message("derivative.order.first-column", counts=_listed(index))
+    return message("derivative.order.first-column", counts=_list_counts(index))
 
 
-def _listed(counts: Collection[int | None]) -> str:
+def _list_counts(counts: Collection[int | None]) -> str:
     """Return counts as they stand in a tuple of two or more."""
     return shorten(tuple(counts))[1:-1]
 

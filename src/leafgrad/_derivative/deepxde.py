@@ -144,15 +144,15 @@ class _Derivatives:
         source = self._source(ys, xs)
         if i is None and j is None and (ys.shape[1], xs.shape[1]) != (1, 1):
             raise ValueError(message("derivative.deepxde.both-none"))
-        rows = range(ys.shape[1]) if i is None else [_checked("i", i, ys.shape[1])]
-        dimensions = range(xs.shape[1]) if j is None else [_checked("j", j, xs.shape[1])]
+        rows = range(ys.shape[1]) if i is None else [_check_number("i", i, ys.shape[1])]
+        dimensions = range(xs.shape[1]) if j is None else [_check_number("j", j, xs.shape[1])]
         return self._take(source, [source.columns[r].by(d) for r in rows for d in dimensions])
 
     def hessian(self, ys: Tensor, xs: Tensor, component: int = 0, i: int = 0, j: int = 0) -> Tensor:
         """Return the second derivative of a component in x_i and x_j, ``(points, 1)``."""
         source = self._source(ys, xs)
-        column = source.columns[_checked("component", component, ys.shape[1])]
-        i, j = _checked("i", i, xs.shape[1]), _checked("j", j, xs.shape[1])
+        column = source.columns[_check_number("component", component, ys.shape[1])]
+        i, j = _check_number("i", i, xs.shape[1]), _check_number("j", j, xs.shape[1])
         return self._take(source, [column.by(i).by(j)])
 
     def clear(self) -> None:
@@ -198,7 +198,7 @@ def _check_shapes(ys: object, xs: object) -> None:
             raise ValueError(message("derivative.deepxde.shape", name=name, shape=shape))
 
 
-def _checked(name: str, number: int, count: int) -> int:
+def _check_number(name: str, number: int, count: int) -> int:
     if not 0 <= number < count:
         words = {"name": name, "last": count - 1, "value": number}
         raise ValueError(message("derivative.deepxde.number", **words))

@@ -1,4 +1,4 @@
-"""How outputs hang on inputs: the path through the graph between them, or why there is none."""
+"""Find the path through the graph from outputs to inputs, or say why there is none."""
 
 from collections.abc import Iterable, Iterator
 from weakref import ref
@@ -13,9 +13,9 @@ from leafgrad._messages import message
 def find_path(
     outputs: Tensor, inputs: Tensor, *, allow_unused: bool | None
 ) -> _autograd.Path | None:
-    """Return the nodes between, or None where nothing leads to `inputs` and this is allowed.
+    """Return the path, or None if there is none and `allow_unused` is True.
 
-    That `allow_unused` is None says that whoever asks cannot allow it.
+    None as `allow_unused` means that the caller has no such option.
     """
     if not (inputs.requires_grad and outputs.requires_grad):
         if inputs.requires_grad and _is_known_constant(outputs, inputs):
@@ -46,11 +46,11 @@ def _are_swapped(outputs: Tensor, inputs: Tensor) -> bool:
     return _autograd.path_between(inputs, outputs) is not None
 
 
-# These are called where an error is caught, as entering a context takes 1 % of a first derivative.
+# Called where an error is caught. A context manager would take 1 % of a first derivative.
 def raise_if_apart(error: ValueError, outputs: Tensor, inputs: Tensor) -> None:
-    """Raise another error where shapes or orders do not fit since another tensor was meant.
+    """Raise a better error if shapes or orders do not fit because the caller meant another tensor.
 
-    It is the result where the two are swapped, or the tensor that `inputs` is a view of.
+    Either outputs and inputs are swapped, or `inputs` is a view of the tensor that was meant.
     """
     if _autograd.path_between(outputs, inputs) is not None:
         return
@@ -78,9 +78,9 @@ _constants: dict[int, tuple[ref[Tensor], ref[Tensor], int | None]] = {}
 
 
 def note_constant(derivative: Tensor, inputs: Tensor) -> None:
-    """Remember that a derivative was proven to be constant, as long as it lives.
+    """Remember, while a derivative is alive, that it was proven to be constant.
 
-    It has no graph, so that nothing else tells it from what was computed without one.
+    It has no graph, so it looks like a tensor that was computed without recording.
     """
     key = id(derivative)
     noted = ref(derivative, lambda _: _constants.pop(key, None))
@@ -95,7 +95,7 @@ def _is_known_constant(outputs: Tensor, inputs: Tensor) -> bool:
 
 
 def _check_view(outputs: Tensor, inputs: Tensor) -> None:
-    """Raise where `inputs` is a view of what `outputs` depends on: zeros would be misleading."""
+    """Raise if `inputs` is a view of a tensor that `outputs` depends on: zeros would mislead."""
     paths = ((source, _autograd.path_between(outputs, source)) for source in _sources(inputs))
     source = next((source for source, path in paths if path is not None), None)
     if source is None:

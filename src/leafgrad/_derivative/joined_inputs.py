@@ -1,8 +1,8 @@
-"""Several tensors as inputs: columns of one tensor that is joined for the occasion.
+"""Treat several input tensors as columns of one joined tensor.
 
-Outputs was computed from the parts and not from what they are joined to, but a path can be laid
-from there: the whole is cut into pieces of the shapes of its parts, and each edge of the graph that
-leads to a part is led on to its piece.
+Outputs was computed from the parts and not from the joined tensor. To get a path from there, the
+joined tensor is split into pieces with the shapes of the parts, and each edge of the graph that
+leads to a part is redirected to its piece.
 """
 
 from collections.abc import Sequence

@@ -171,12 +171,12 @@ def _directions(directions: Tensor, problem: DerivativeProblem) -> Tensor:
         return directions.reshape(-1, *[1] * len(batch), *row)
     if directions.shape[1:] == inputs.shape and len(directions):
         return directions
-    sizes = {"row": _listed(row), "inputs": _listed(inputs.shape)}
+    sizes = {"row": _list_sizes(row), "inputs": _list_sizes(inputs.shape)}
     shape = tuple(directions.shape)
     raise ValueError(message("derivative.laplacian.directions-shape", shape=shape, **sizes))
 
 
-def _listed(sizes: Sequence[int]) -> str:
+def _list_sizes(sizes: Sequence[int]) -> str:
     return ", ".join(map(str, sizes))
 
 

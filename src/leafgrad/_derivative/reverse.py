@@ -67,7 +67,7 @@ class Reverse:
         tensors = [outputs, *(self.joined.parts if self.joined else [self.inputs])]
         partials = _without_side_effects(tensors, in_all_channels)
         return {
-            index: _joined([known[index] for known in partials], outputs.shape)
+            index: _join_channels([known[index] for known in partials], outputs.shape)
             for index in self.orders
         }
 
@@ -138,7 +138,7 @@ def first_derivatives(
     for order in orders:
         column = order.index(1)
         channels = [_column(g, column, axes, keeps_axis=is_column) for g in gradients]
-        found[order] = _joined(channels, shape)
+        found[order] = _join_channels(channels, shape)
     return found
 
 
@@ -164,17 +164,17 @@ def _column(gradient: Tensor, column: int, axes: Axes, *, keeps_axis: bool = Fal
     return gradient.narrow(-1, column, 1) if keeps_axis else gradient.select(-1, column)
 
 
-def _joined(channels: list[Tensor], shape: torch.Size) -> Tensor:
+def _join_channels(channels: list[Tensor], shape: torch.Size) -> Tensor:
     """Return channels side by side, in the `shape` of the outputs."""
     whole = channels[0] if len(channels) == 1 else torch.stack(channels, -1)
     return whole if whole.shape == shape else whole.reshape(shape)
 
 
 def _without_side_effects(tensors: Sequence[Tensor], differentiate: Callable[[], Answer]) -> Answer:
-    """Call a function that runs reverse passes, and leave no trace of them.
+    """Call a function that runs reverse passes, and undo their side effects.
 
-    It computes in the dtypes of the graph, where autocast would cast. Results that retain their
-    gradient get the one back that they had, as passes add to it.
+    Autocast is off inside, so gradients keep the dtypes of the graph. Passes add to the ``.grad``
+    of tensors that retain their gradient, so these get their earlier ``.grad`` back.
     """
     kept = [(tensor, tensor.grad) for tensor in tensors if tensor.retains_grad]
     try:
@@ -206,11 +206,11 @@ def plan(orders: Collection[MultiIndex]) -> list[MultiIndex]:
     One reverse pass gives all columns at once, so u_x and u_y come together, and u_xx and u_xxy
     share u_xx. The later an order, the more is there to start from.
     """
-    return [*_planned(frozenset(orders))]
+    return [*_plan(frozenset(orders))]
 
 
 @lru_cache(maxsize=256)
-def _planned(orders: frozenset[MultiIndex]) -> tuple[MultiIndex, ...]:
+def _plan(orders: frozenset[MultiIndex]) -> tuple[MultiIndex, ...]:
     known = {(0,) * len(index) for index in orders}
     chosen: list[MultiIndex] = []
     for order in sorted(orders):

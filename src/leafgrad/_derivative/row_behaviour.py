@@ -24,8 +24,8 @@ from leafgrad._derivative.taylor import Unsupported
 from leafgrad._derivative.taylor.kernels import contraction, fused, recurrences
 from leafgrad._derivative.taylor.propagate import step_at
 from leafgrad._derivative.taylor.rules import RULES
-from leafgrad._derivative.taylor.rules.indexing import numbered as number_places
-from leafgrad._derivative.taylor.rules.writes import sent_back as send_back
+from leafgrad._derivative.taylor.rules.indexing import number_places
+from leafgrad._derivative.taylor.rules.view_writes import send_probe
 
 Results = Sequence[Rows | Tensor]
 
@@ -566,7 +566,7 @@ def _copy_slices(site: Site) -> Results:
     The backward of the node shows where they went.
     """
     try:
-        probe, (to_base, *to_source) = send_back(step_at(site.node, site.edges, torch.float64))
+        probe, (to_base, *to_source) = send_probe(step_at(site.node, site.edges, torch.float64))
     except Unsupported:
         return []
     base, *sources = site.inputs
@@ -589,7 +589,7 @@ def _as_strided(site: Site) -> Results:
     """A view by strides that shows each element once."""
     (rows,) = site.present
     try:
-        probe, (numbers,) = send_back(step_at(site.node, site.edges, torch.float64))
+        probe, (numbers,) = send_probe(step_at(site.node, site.edges, torch.float64))
     except Unsupported:
         return []
     numbers = numbers.cpu().flatten().long()

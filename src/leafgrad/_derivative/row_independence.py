@@ -39,7 +39,7 @@ from leafgrad._derivative.row_spans import (
     join,
     label_batch,
 )
-from leafgrad._derivative.taylor import CUSTOM, Series, Unsupported, may_look
+from leafgrad._derivative.taylor import CUSTOM, Series, Unsupported, may_read
 from leafgrad._derivative.taylor.algebra import powers
 from leafgrad._derivative.taylor.propagate import results_of, step_at
 from leafgrad._derivative.taylor.rule import Rule
@@ -171,7 +171,7 @@ class RowProof:
                     wrong = (rows.numbers > own).any(0)
                     if wrong.any():
                         first = rows.numbers.expand(2, *wrong.shape)[0][wrong][0] - 1
-                        row = _place(int(first), batch)
+                        row = _row_index(int(first), batch)
                         moved = message("derivative.rows-must.moved", row=row, **_describe(node))
         return moved or message("derivative.rows-must.moved-somewhere"), False
 
@@ -186,7 +186,7 @@ def _explain_meeting(node: Node, rows: Rows, batch: torch.Size) -> str:
         key = "meet"
     else:
         key = "unknown" if _autograd.forward_class(node) is None else "custom"
-    one, other = (_place(number, batch) for number in (count - below, above - 1))
+    one, other = (_row_index(number, batch) for number in (count - below, above - 1))
     return message(f"derivative.rows-must.{key}", one=one, other=other, **_describe(node))
 
 
@@ -195,7 +195,7 @@ def _describe(node: Node) -> dict[str, object]:
     return {"node": _autograd.node_name(node), "shape": shape}
 
 
-def _place(number: int, batch: torch.Size) -> list[int]:
+def _row_index(number: int, batch: torch.Size) -> list[int]:
     return [int(place) for place in torch.unravel_index(torch.tensor(number), batch)]
 
 
@@ -253,7 +253,7 @@ class _Walk:
         elif not results and _may_be_read(node, self.depth) and not self._are_alike(site):
             results = self._read_backward(site, known)
         for number, shape in enumerate(site.shapes):
-            span = _fit(results[number], shape) if number < len(results) else None
+            span = _fit_span(results[number], shape) if number < len(results) else None
             if 0 not in shape:
                 known[node, number] = _join_all(site.present, shape) if span is None else span
 
@@ -271,7 +271,7 @@ class _Walk:
         of an input gets a part of row i of g only where row i of the result depends on row j.
         """
         self.has_unknown = True
-        sent, gradients = _recorded(site.node)
+        sent, gradients = _record_backward(site.node)
         own = {(site.node, number) for number in range(len(sent))}
         ends = own.union(map(_edge, sent))
         pairs = [
@@ -402,7 +402,7 @@ def _may_be_read(node: Node, depth: int) -> bool:
     return _autograd.forward_class(node) is not None or _autograd.is_write_into_view(node)
 
 
-def _recorded(node: Node) -> tuple[list[Tensor], list[Tensor | None]]:
+def _record_backward(node: Node) -> tuple[list[Tensor], list[Tensor | None]]:
     """Run a backward and record it, that of a custom function as a pass does.
 
     Some refuse to run elsewhere. But in a pass, PyTorch's own give nothing that this pass is not
@@ -525,13 +525,13 @@ def _move_labels(labels: Labels, node: Node, dim: int, new: int) -> Labels | Non
 _UNLABELLED = ((), (None,))
 
 
-def _fit(result: Rows | Tensor, shape: Shape) -> Span | None:
+def _fit_span(result: Rows | Tensor, shape: Shape) -> Span | None:
     """Return the labels or the span of a tensor of this shape, None if they do not fit."""
     if isinstance(result, Rows):
         if result.ndim != len(shape):
             return None
         if result.labels is None:
-            return _fit(result.numbers, shape)
+            return _fit_span(result.numbers, shape)
         triples = zip(result.labels, result.shape, shape, strict=True)
         return result.span if all(n is None or one == two for n, one, two in triples) else None
     if result.dim() != 1 + len(shape):
@@ -560,7 +560,7 @@ def check_vouch(
     a gradient may be zero at these values.
     """
     rows = axes.batch.numel()
-    if rows == 1 or not may_look(inputs):
+    if rows == 1 or not may_read(inputs):
         return
     vjp = _vjp_of_rows(outputs, inputs, parts, path, rows)
     ones = torch.ones(rows, dtype=torch.float64, device="cpu")
@@ -581,7 +581,7 @@ def check_vouch(
             reached &= own.isfinite() & wide.isfinite()
             if reached.any():
                 first = int(reached.any(dim=1).nonzero()[0, 0])
-                row = _place(first, axes.batch)
+                row = _row_index(first, axes.batch)
                 raise RuntimeError(message("derivative.rows-must.promise-broken", row=row))
 
 

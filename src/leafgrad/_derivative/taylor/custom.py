@@ -81,7 +81,7 @@ def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule
 
         def checked(step: Step, *inputs: Series | None) -> Result:
             given = [series and series.computed() for series in inputs]
-            return _checked(name, step, given, rule(step.node, *given))
+            return _check_results(name, step, given, rule(step.node, *given))
 
         CUSTOM[function] = Rule(checked)
         return rule
@@ -95,10 +95,10 @@ def check_function(function: object) -> None:
     if isinstance(function, type) and issubclass(function, base) and function is not base:
         return
     cure = message(f"derivative.rule.{_cure(function)}")
-    raise TypeError(message("derivative.rule.class", value=_named(function), help=cure))
+    raise TypeError(message("derivative.rule.class", value=_describe(function), help=cure))
 
 
-def _named(function: object) -> str:
+def _describe(function: object) -> str:
     if isinstance(function, type):
         return f"the class {function.__name__}"
     if inspect.isroutine(function):
@@ -113,7 +113,7 @@ def _cure(function: object) -> str:
     return "class-instance" if isinstance(function, torch.autograd.Function) else "class-wrap"
 
 
-def _checked(name: str, step: Step, given: Sequence[Series | None], found: object) -> Result:
+def _check_results(name: str, step: Step, given: Sequence[Series | None], found: object) -> Result:
     """Return what a rule returned as a series ``[K, *shape]`` for each output, or raise."""
     outputs = step.results
     if found is None:
@@ -123,12 +123,12 @@ def _checked(name: str, step: Step, given: Sequence[Series | None], found: objec
         words = {"function": name, "wanted": len(outputs), "count": len(results)}
         raise ValueError(message("derivative.rule.count", **words))
     return [
-        _fitted(name, result, output, given)
+        _check_series(name, result, output, given)
         for result, output in zip(results, outputs, strict=True)
     ]
 
 
-def _fitted(
+def _check_series(
     name: str, result: object, output: _autograd.TensorType, given: Sequence[Series | None]
 ) -> Series | None:
     """Return the series of one result, or raise where it is not ``[K, *shape of the output]``."""

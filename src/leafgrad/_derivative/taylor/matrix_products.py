@@ -35,11 +35,11 @@ def constant_times(matrix: Tensor, x: Series) -> Series:
 def product(one: Tensor, x: Series, two: Tensor, y: Series) -> Series:
     """Return the product ``[K, ..., a, c]`` of matrices that both have a value and a series."""
     linear = times_constant(x, two) + constant_times(one, y)
-    mixed = _mixed(x, y, linear)
+    mixed = _multiply_series(x, y, linear)
     return linear if mixed is None else linear + mixed
 
 
-def _mixed(x: Series, y: Series, linear: Series) -> Series | None:
+def _multiply_series(x: Series, y: Series, linear: Series) -> Series | None:
     """Return ``sum_j A_j B_{k-j}``, ``[K, ..., a, c]``, None where there is none.
 
     Products with the same result are one product: rows side by side times columns one above the

@@ -105,7 +105,7 @@ def results_of(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Seque
         if 0 in made[0].shape and all(0 in result.shape for result in made):
             return [None] * len(made)
         given = zip(_as_tuple(rule.propagate(step, *inputs)), made, strict=False)
-        return [series and _fitted(step, series, result) for series, result in given]
+        return [series and _fit_series(step, series, result) for series, result in given]
     except Unsupported as error:
         raise Unsupported("step", node=step.name, reason=error) from None
 
@@ -124,7 +124,7 @@ def _as_tuple(results: Result) -> Sequence[Series | None]:
     return (results.series,) if isinstance(results, Jet) else results
 
 
-def _fitted(step: Step, series: Series, result: _autograd.TensorType) -> Series:
+def _fit_series(step: Step, series: Series, result: _autograd.TensorType) -> Series:
     """Return a series ``[K, *shape of the result]``, with no less precision than this."""
     shape = tuple(result.shape)
     if series.shape != shape:

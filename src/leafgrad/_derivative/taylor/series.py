@@ -24,7 +24,7 @@ from leafgrad._derivative.taylor.kernels.composed import Composed, Derivatives
 from leafgrad._derivative.taylor.kernels.contraction import contract, product
 from leafgrad._derivative.taylor.kernels.fused import FusedLayers, Layer, is_near_one
 from leafgrad._derivative.taylor.kernels.plans import Recurrence, contraction, recurrence
-from leafgrad._derivative.taylor.kernels.products import common_shape, kept_where
+from leafgrad._derivative.taylor.kernels.products import common_shape, keep_where
 from leafgrad._derivative.taylor.kernels.sigmoidal import DerivativeOfValue, Sigmoidal
 from leafgrad._derivative.taylor.unsupported import Unsupported
 from leafgrad._messages import message
@@ -151,7 +151,7 @@ class Series:
         wide = self.broadcast(common_shape(self.shape, keep.shape))
         if wide.dtype.is_complex:
             return wide.changed(torch.where(keep, wide.stack, 0))
-        return wide.changed(kept_where(keep.to(wide.dtype), wide.stack))
+        return wide.changed(keep_where(keep.to(wide.dtype), wide.stack))
 
     def spread(self, indices: Indices) -> Tensor:
         """Return a stack ``[len(indices), *shape]``, with zeros at those that are not here."""

@@ -29,7 +29,7 @@ from leafgrad._derivative.taylor.rule import Propagate, Rule, Step, make_rules
 from leafgrad._derivative.taylor.series import Series
 
 
-def _composed(
+def _compose_or_else(
     derivatives: Derivatives, otherwise: Callable[[Step, Series], Series | None]
 ) -> Callable[[Step, Series], Series | None]:
     """Make the rule ``[K, *shape]`` of a function by derivatives, or otherwise from order 5."""
@@ -270,7 +270,7 @@ def _gelu(step: Step, x: Series) -> Series | None:
     return _GELU(step, x)
 
 
-def _gated(step: Step, x: Series) -> Series | None:
+def _gelu_by_gate(step: Step, x: Series) -> Series | None:
     """Return x times its normal distribution function, of the shape of x."""
     jet = step.jet("self", x)
     share = torch.special.erfc(jet.value * -math.sqrt(0.5)) / 2
@@ -278,7 +278,7 @@ def _gated(step: Step, x: Series) -> Series | None:
     return multiply(jet, Jet(share, integral(density, x)))
 
 
-_GELU = _composed(derivatives.of_gelu, _gated)
+_GELU = _compose_or_else(derivatives.of_gelu, _gelu_by_gate)
 
 
 def _glu(step: Step, x: Series) -> Series | None:
@@ -295,10 +295,10 @@ RULES: dict[str, Rule] = {
         {
             "TanhBackward0": lambda step, x: jets.tanh_from(step.tensor("result"), x),
             "SigmoidBackward0": lambda step, x: jets.sigmoid_from(step.tensor("result"), x),
-            "SinBackward0": _composed(
+            "SinBackward0": _compose_or_else(
                 derivatives.of_sin, lambda step, x: jets.sin_from(step.tensor("self"), x)
             ),
-            "CosBackward0": _composed(
+            "CosBackward0": _compose_or_else(
                 derivatives.of_cos, lambda step, x: jets.cos_from(step.tensor("self"), x)
             ),
         },
@@ -309,8 +309,12 @@ RULES: dict[str, Rule] = {
     **make_rules(
         {
             "TanBackward0": _tan,
-            "SinhBackward0": _composed(derivatives.of_sinh, _hyperbolic(Tensor.sinh, Tensor.cosh)),
-            "CoshBackward0": _composed(derivatives.of_cosh, _hyperbolic(Tensor.cosh, Tensor.sinh)),
+            "SinhBackward0": _compose_or_else(
+                derivatives.of_sinh, _hyperbolic(Tensor.sinh, Tensor.cosh)
+            ),
+            "CoshBackward0": _compose_or_else(
+                derivatives.of_cosh, _hyperbolic(Tensor.cosh, Tensor.sinh)
+            ),
             "ExpBackward0": lambda step, x: jets.exp_of(x).scaled(step.tensor("result")),
             "Expm1Backward0": lambda step, x: jets.exp_of(x).scaled(step.tensor("result") + 1),
             "Exp2Backward0": _exp2,
@@ -330,21 +334,21 @@ RULES: dict[str, Rule] = {
     **make_rules(
         {
             "PowBackward1": _power_of_tensor,
-            "AsinBackward0": _composed(
+            "AsinBackward0": _compose_or_else(
                 derivatives.of_asin, _with_slope(lambda x: (1 - x * x).rsqrt())
             ),
-            "AcosBackward0": _composed(
+            "AcosBackward0": _compose_or_else(
                 derivatives.of_acos, _with_slope(lambda x: -(1 - x * x).rsqrt())
             ),
             "AtanBackward0": _atan,
             "AsinhBackward0": _asinh,
             "AcoshBackward0": _acosh,
             "AtanhBackward0": _with_slope(lambda x: (1 - x * x).reciprocal()),
-            "ErfBackward0": _composed(
+            "ErfBackward0": _compose_or_else(
                 derivatives.of_erf, _with_slope(lambda x: _bell(x) * (2 / math.sqrt(math.pi)))
             ),
             "ErfcBackward0": _with_slope(lambda x: _bell(x) * (-2 / math.sqrt(math.pi))),
-            "LogSigmoidBackward0": _composed(
+            "LogSigmoidBackward0": _compose_or_else(
                 derivatives.of_log_sigmoid, _with_slope(lambda x: (-x).sigmoid())
             ),
             "SoftplusBackward0": _softplus,
@@ -356,7 +360,11 @@ RULES: dict[str, Rule] = {
         },
         rowwise=True,
     ),
-    "SiluBackward0": Rule(_composed(derivatives.of_silu, _silu), rowwise=True, has_exact_type=True),
-    "MishBackward0": Rule(_composed(derivatives.of_mish, _mish), rowwise=True, has_exact_type=True),
+    "SiluBackward0": Rule(
+        _compose_or_else(derivatives.of_silu, _silu), rowwise=True, has_exact_type=True
+    ),
+    "MishBackward0": Rule(
+        _compose_or_else(derivatives.of_mish, _mish), rowwise=True, has_exact_type=True
+    ),
     "GluBackward0": Rule(_glu),
 }

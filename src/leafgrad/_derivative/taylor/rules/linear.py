@@ -38,7 +38,7 @@ def _of_matrices(step: Step, names: Names, x: Series | None, y: Series | None) -
     return product(step.tensor(names[0]), x, step.tensor(names[1]), y)
 
 
-def _added(
+def _add_product(
     multiply: Callable[[Step, Names, Series | None, Series | None], Series | None], names: Names
 ) -> Propagate:
     """Make the rule of ``beta * bias + alpha * (one @ two)``, ``[K, ..., a, c]``."""
@@ -75,7 +75,7 @@ def _dot(step: Step, x: Series | None, y: Series | None) -> Series | None:
     return None if products is None else products.summed([0], keepdim=False)
 
 
-def _convolved(step: Step, x: Series | None, *constants: Series | None) -> Series:
+def _convolve(step: Step, x: Series | None, *constants: Series | None) -> Series:
     """Return the convolution of ``[K, rows, channels, ...]``, coefficients taken for rows."""
     if x is None or any(constant is not None for constant in constants):
         raise Unsupported("reason.weight")
@@ -89,23 +89,23 @@ def _convolved(step: Step, x: Series | None, *constants: Series | None) -> Serie
 def _cross(step: Step, x: Series | None, y: Series | None) -> Series | None:
     """Return ``[K, ..., 3, ...]``, the cross ``A x B_k + A_k x B + sum_j A_j x B_{k-j}``."""
     dim = step.result_dim()
-    by_x = None if x is None else _crossed(x, step.tensor("other"), dim)
-    by_y = None if y is None else -_crossed(y, step.tensor("self"), dim)
+    by_x = None if x is None else _cross_with_constant(x, step.tensor("other"), dim)
+    by_y = None if y is None else -_cross_with_constant(y, step.tensor("self"), dim)
     linear = add(by_x, by_y)
     if linear is None or x is None or y is None:
         return linear
     x, y = together(x, y)
-    up = linear.plus_product(_turned(x, 1, dim), _turned(y, 2, dim))
-    return up.plus_product(-_turned(x, 2, dim), _turned(y, 1, dim))
+    up = linear.plus_product(_roll_axis(x, 1, dim), _roll_axis(y, 2, dim))
+    return up.plus_product(-_roll_axis(x, 2, dim), _roll_axis(y, 1, dim))
 
 
-def _crossed(x: Series, other: Tensor, dim: int) -> Series:
+def _cross_with_constant(x: Series, other: Tensor, dim: int) -> Series:
     """Return the cross product of a series with a constant, of the broadcast shape."""
     wide = x.broadcast(torch.broadcast_shapes(x.shape, other.shape))
     return wide.changed(torch.linalg.cross(wide.full(dim), other.unsqueeze(0), dim=dim))
 
 
-def _turned(x: Series, count: int, dim: int) -> Series:
+def _roll_axis(x: Series, count: int, dim: int) -> Series:
     """Return x rolled by ``-count`` along an axis of size 3, of the same shape."""
     return x.changed(x.full(dim).roll(-count, dim))
 
@@ -114,17 +114,17 @@ RULES: dict[str, Rule] = {
     "MmBackward0": Rule(_matmul, has_exact_type=True, is_for_complex=True),
     "BmmBackward0": Rule(_matmul, is_for_complex=True),
     "AddmmBackward0": Rule(
-        _added(_of_matrices, ("mat1", "mat2")),
+        _add_product(_of_matrices, ("mat1", "mat2")),
         has_exact_type=True,
         is_for_complex=True,
     ),
-    "SparseAddmmBackward0": Rule(_added(_of_matrices, ("mat1", "mat2"))),
-    "BaddbmmBackward0": Rule(_added(_of_matrices, ("batch1", "batch2")), is_for_complex=True),
+    "SparseAddmmBackward0": Rule(_add_product(_of_matrices, ("mat1", "mat2"))),
+    "BaddbmmBackward0": Rule(_add_product(_of_matrices, ("batch1", "batch2")), is_for_complex=True),
     "MvBackward0": Rule(
         lambda step, x, y: _matrix_times_vector(step, ("self", "vec"), x, y), is_for_complex=True
     ),
-    "AddmvBackward0": Rule(_added(_matrix_times_vector, ("mat", "vec")), is_for_complex=True),
+    "AddmvBackward0": Rule(_add_product(_matrix_times_vector, ("mat", "vec")), is_for_complex=True),
     "DotBackward0": Rule(_dot, is_for_complex=True),
-    "ConvolutionBackward0": Rule(_convolved),
+    "ConvolutionBackward0": Rule(_convolve),
     "LinalgCrossBackward0": Rule(_cross),
 }

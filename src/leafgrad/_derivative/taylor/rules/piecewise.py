@@ -119,7 +119,7 @@ def _prelu(step: Step, x: Series | None, weight: Series | None) -> Series | None
     return where(jet.value > 0, x, falling)
 
 
-def _locally_constant(*_: Any) -> None:
+def _zero(*_: Any) -> None:
     """Return no series at all, for a function in steps."""
 
 
@@ -165,12 +165,12 @@ RULES: dict[str, Rule] = {
     "MaximumBackward0": Rule(_extreme(1), rowwise=True),
     "MinimumBackward0": Rule(_extreme(-1), rowwise=True),
     "NanToNumBackward0": Rule(_mask(lambda step: step.tensor("self").isfinite()), rowwise=True),
-    "FloorBackward0": Rule(_locally_constant, rowwise=True),
-    "CeilBackward0": Rule(_locally_constant, rowwise=True),
-    "RoundBackward0": Rule(_locally_constant, rowwise=True),
-    "RoundBackward1": Rule(_locally_constant, rowwise=True),
-    "TruncBackward0": Rule(_locally_constant, rowwise=True),
-    "SignBackward0": Rule(_locally_constant, rowwise=True),
+    "FloorBackward0": Rule(_zero, rowwise=True),
+    "CeilBackward0": Rule(_zero, rowwise=True),
+    "RoundBackward0": Rule(_zero, rowwise=True),
+    "RoundBackward1": Rule(_zero, rowwise=True),
+    "TruncBackward0": Rule(_zero, rowwise=True),
+    "SignBackward0": Rule(_zero, rowwise=True),
     "FracBackward0": Rule(lambda _, x: x, rowwise=True),
     "RemainderBackward0": Rule(_remainder, rowwise=True),
     "RemainderBackward1": Rule(_remainder, rowwise=True),
