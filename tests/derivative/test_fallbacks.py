@@ -71,6 +71,10 @@ FALLBACKS: dict[str, Callable[[Tensor], Tensor]] = {
     "KthvalueBackward0": lambda x: matrices(x).flatten(1).kthvalue(2, 1).values,
     "NansumBackward0": lambda x: (x * x).nansum(1),
     "StdMeanBackward0": lambda x: torch.std_mean(matrices(x).flatten(1), 1)[0],
+    "TrilinearBackward0": lambda x: functional.bilinear(x, x.exp(), FACTORS.reshape(6, 2, 2)),
+    "VdotBackward0": lambda x: torch.stack(
+        [torch.vdot(row + 1j, row.exp() * 1j + row).imag for row in x.unbind(0)]
+    ),
     "Im2ColBackward0": lambda x: functional.unfold(matrices(x)[:, None], 2).flatten(1),
     "PixelShuffleBackward0": lambda x: torch.pixel_shuffle(x.repeat(1, 2)[..., None, None], 2),
     "Rot90Backward0": lambda x: matrices(x).rot90(1, (1, 2)).flatten(1),
