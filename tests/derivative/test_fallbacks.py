@@ -58,6 +58,26 @@ FALLBACKS: dict[str, Callable[[Tensor], Tensor]] = {
     "NllLossBackward0": lambda x: functional.nll_loss((x * x).sin(), CLASSES, reduction="none"),
     "GeluBackwardBackward0": force,
     "RenormBackward0": lambda x: (x * x).renorm(2, 0, 1),
+    "LgammaBackward0": lambda x: (x * x + 1).lgamma(),
+    "ErfinvBackward0": lambda x: (x * x / 9).erfinv(),
+    "LogitBackward0": lambda x: (x * x / 9).logit(),
+    "SpecialXlog1PyBackward0": lambda x: torch.special.xlog1py(x * x, x.exp()),
+    "SpecialEntrBackward0": lambda x: torch.special.entr(x * x),
+    "CopysignBackward0": lambda x: torch.copysign(x * x, TARGET - 1),
+    "FmaxBackward0": lambda x: torch.fmax(x * x, x.exp()),
+    "HardshrinkBackward0": lambda x: functional.hardshrink(x * x),
+    "LerpBackward0": lambda x: torch.lerp(x * x, x.exp(), 0.3),
+    "AddcdivBackward0": lambda x: torch.addcdiv(x, x * x, x.exp()),
+    "KthvalueBackward0": lambda x: matrices(x).flatten(1).kthvalue(2, 1).values,
+    "NansumBackward0": lambda x: (x * x).nansum(1),
+    "StdMeanBackward0": lambda x: torch.std_mean(matrices(x).flatten(1), 1)[0],
+    "TrilinearBackward0": lambda x: functional.bilinear(x, x.exp(), FACTORS.reshape(6, 2, 2)),
+    "VdotBackward0": lambda x: torch.stack(
+        [torch.vdot(row + 1j, row.exp() * 1j + row).imag for row in x.unbind(0)]
+    ),
+    "Im2ColBackward0": lambda x: functional.unfold(matrices(x)[:, None], 2).flatten(1),
+    "PixelShuffleBackward0": lambda x: torch.pixel_shuffle(x.repeat(1, 2)[..., None, None], 2),
+    "Rot90Backward0": lambda x: matrices(x).rot90(1, (1, 2)).flatten(1),
 }
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Size, Tensor
 
 from leafgrad import _autograd
+from leafgrad._messages import message
 
 Function = Callable[..., Tensor]  # of inputs
 Inputs = Tensor | Sequence[Tensor]
@@ -23,78 +24,43 @@ MultiIndex = tuple[int, ...]
 def check_differentiable(name: str, tensor: object) -> None:
     """Raise where `tensor` is nothing that has a derivative, or that a derivative is taken of."""
     if not isinstance(tensor, Tensor):
-        raise TypeError(
-            f"{name} must be a tensor, not of type {type(tensor).__name__}{_tensor_of(tensor)}"
-        )
+        cure = message(f"derivative.tensor.{'swapped-function' if callable(tensor) else 'make'}")
+        kind = type(tensor).__name__
+        raise TypeError(message("derivative.tensor.type", name=name, type=kind, help=cure))
     if _autograd.is_wrapped(tensor):
-        raise RuntimeError(
-            f"{name} must be a plain tensor, not one inside torch.func "
-            f"({_autograd.functorch_wrapper(tensor)}): {_OUTSIDE}"
-        )
+        wrapper, cure = _autograd.functorch_wrapper(tensor), message(_TRANSFORM_HELP)
+        refusal = message("derivative.tensor.transform", name=name, wrapper=wrapper, help=cure)
+        raise RuntimeError(refusal)
     if tensor.is_meta:
-        raise TypeError(f"{name} must hold data, which a tensor on the meta device does not")
+        raise TypeError(message("derivative.tensor.meta", name=name))
     if not tensor.is_floating_point():
-        raise TypeError(_not_real(name, tensor))
+        key = "derivative.tensor.complex" if tensor.is_complex() else "derivative.tensor.dtype"
+        raise TypeError(message(key, name=name, dtype=tensor.dtype))
     if tensor.layout is not torch.strided:
-        raise TypeError(f"{name} must be dense, not {tensor.layout}; convert it by to_dense()")
-    lack = _autograd.lacking_memory(tensor)
-    if lack is not None:
-        raise RuntimeError(
-            f"{name} must hold data, but {lack}: give it back its memory, which "
-            "untyped_storage().resize_() took"
-        )
+        raise TypeError(message("derivative.tensor.layout", name=name, layout=tensor.layout))
+    if (lack := _autograd.lacking_memory(tensor)) is not None:
+        raise RuntimeError(message("derivative.tensor.memory", name=name, lack=lack))
 
 
-def _not_real(name: str, tensor: Tensor) -> str:
-    """Return what to do with numbers that have no derivative of this kind."""
-    if tensor.is_complex():
-        one_by_one = "take real and imaginary part one at a time"
-        return f"{name} must be real, not {tensor.dtype}; {one_by_one}"
-    return f"{name} must be floating point, not {tensor.dtype}; convert it first"
-
-
-_OUTSIDE = (
-    "call higher_order_grad outside of the transform, and take gradients in parameters by "
-    "torch.autograd.grad, those of each row at once with is_grads_batched=True; or nest "
-    "torch.func.grad inside"
-)
-
-
-def _tensor_of(given: object) -> str:
-    """Return how a tensor is made of what was given in its place."""
-    if callable(given):
-        return "; outputs come first, then inputs"
-    return "; make one by torch.as_tensor(...), and compute outputs from it"
+_TRANSFORM_HELP = "derivative.tensor.transform-help"
 
 
 def evaluate(function: object, *inputs: Tensor) -> tuple[Tensor, list[Tensor]]:
     """Return outputs and what they were computed from: `inputs`, or copies that require grad."""
     if not callable(function):
-        raise TypeError(
-            "outputs must be a tensor, or a function that computes one from inputs, not of type "
-            f"{type(function).__name__}"
-        )
+        raise TypeError(message("derivative.function.type", type=type(function).__name__))
     if _autograd.is_transformed() and not all(x.requires_grad for x in inputs):
-        raise RuntimeError(f"inputs must require grad before torch.func is called: {_OUTSIDE}")
+        help_ = message(_TRANSFORM_HELP)
+        raise RuntimeError(message("derivative.tensor.transform-inputs", help=help_))
     leaves = [
         x if x.requires_grad else _autograd.detached(x.clone()).requires_grad_() for x in inputs
     ]
     outputs: object = function(*leaves)
     if not isinstance(outputs, Tensor):
-        raise TypeError(_no_tensor(outputs))
+        key = "none" if outputs is None else "several" if isinstance(outputs, tuple | list) else ""
+        key = f"derivative.function.returned{key and '-'}{key}"
+        raise TypeError(message(key, type=type(outputs).__name__))
     return outputs, leaves
-
-
-def _no_tensor(outputs: object) -> str:
-    what = (
-        "outputs must be a tensor, not of type "
-        f"{type(outputs).__name__}, which the function that was given for it returned"
-    )
-    if outputs is None:
-        return f"{what}: is its return missing?"
-    if isinstance(outputs, tuple | list):
-        return f"{what}; pick one of them, as in lambda x: model(x)[0]"
-    return f"{what}; give one that returns the tensor to differentiate"
 
 
 # --- Axes
@@ -133,25 +99,21 @@ def read_axes(outputs: Tensor, inputs: Tensor, *, by_column: bool) -> Axes:
     batch = whole[: len(shape)] if 0 < len(shape) < len(whole) else whole[:-1]
     if has_columns and shape[: len(batch)] == batch:
         return Axes(batch=batch, row=whole[len(batch) :], is_elementwise=False)
-    raise ValueError(
-        "outputs must have the shape of inputs (elementwise), or (*batch, *channels) where "
-        f"inputs has (*batch, columns), but outputs has the shape {tuple(outputs.shape)} and "
-        f"inputs {tuple(inputs.shape)}{_axes_cure(tuple(shape), tuple(whole[:-1]))}"
-    )
+    cure = _axes_cure(tuple(shape), tuple(whole[:-1]))
+    sizes = {"outputs": tuple(shape), "inputs": tuple(whole)}
+    raise ValueError(message("derivative.shapes.mismatch", help=cure and message(cure), **sizes))
 
 
 def _axes_cure(shape: tuple[int, ...], batch: tuple[int, ...]) -> str:
-    """Return what to do where it shows how the shapes came about; `batch` is all but columns."""
+    """Return the message that says what to do, if the shapes show how they came about, else "".
+
+    `batch` is the shape of inputs without the last axis.
+    """
     if not shape:
-        return (
-            "; pass what has a value for each row, before mean() or sum() made one number of it, "
-            "or give a single sample an axis for rows: compute outputs from inputs.unsqueeze(0)"
-        )
+        return "derivative.shapes.scalar"
     if batch and shape[-len(batch) :] == batch:
-        return "; the axes of the batch come first: transpose outputs"
-    if len(batch) > 1 and shape[0] == batch[0]:
-        return "; if the first axis alone counts rows, compute outputs from inputs.flatten(1)"
-    return ""
+        return "derivative.shapes.batch-last"
+    return "derivative.shapes.flatten" if len(batch) > 1 and shape[0] == batch[0] else ""
 
 
 # --- Orders
@@ -170,15 +132,10 @@ def parse_orders(order: object, axes: Axes) -> list[MultiIndex]:
     elif not isinstance(order, list):
         orders = [_parse(order, axes, "order")]
     elif not order:
-        raise ValueError(
-            "order must ask for at least one derivative, not for none as [] does; 0 is outputs "
-            "itself"
-        )
+        raise ValueError(message("derivative.order.empty"))
     elif 1 < axes.columns == len(order) and None not in (counts := list(map(as_count, order))):
-        raise TypeError(
-            f"order must be a tuple where it is one multi-index, as ({_listed(counts)}), not the "
-            f"list {shorten(order)}: a list asks for several orders"
-        )
+        counted = {"counts": _list_counts(counts), "value": shorten(order)}
+        raise TypeError(message("derivative.order.list", **counted))
     else:
         orders = [_parse(entry, axes, f"order[{place}]") for place, entry in enumerate(order)]
     _check_count(frozenset(orders))
@@ -208,7 +165,7 @@ def shorten(value: object) -> str:
     try:
         return _SHORT.repr(value)
     except ValueError:  # a number with too many digits for Python to write
-        return f"one of type {type(value).__name__} that is too long to be shown"
+        return message("derivative.order.too-long", type=type(value).__name__)
 
 
 _SHORT = reprlib.Repr()
@@ -221,12 +178,11 @@ def _parse(order: object, axes: Axes, name: str) -> MultiIndex:
         return _parse_multi_index(order, axes, name)
     count = as_count(order)
     if count is None:
-        raise TypeError(
-            f"{name} must be an int, a multi-index (a tuple of ints) or a list of these, "
-            f"not {shorten(order)} of type {type(order).__name__}{_instead(order)}"
-        )
+        kind, cure = type(order).__name__, _instead(order)
+        words = {"name": name, "value": shorten(order), "type": kind, "help": cure}
+        raise TypeError(message("derivative.order.type", **words))
     if count < 0:
-        raise ValueError(f"{name} must be 0 or more, not {count}; 1 is the first derivative")
+        raise ValueError(message("derivative.order.negative", name=name, value=count))
     if axes.columns != 1:
         raise ValueError(_int_for_columns(count, axes, name))
     return (count,)
@@ -245,67 +201,62 @@ _INTS = frozenset((int,))  # alone, as True is another kind of int
 def _instead(order: object) -> str:
     """Return the cure for what is nearly an order: how it is written."""
     if isinstance(order, float) and order.is_integer():
-        return f"; write {int(order)}"
+        return message("derivative.order.write-int", count=int(order))
     numbers = order.tolist() if hasattr(order, "tolist") else order
     if isinstance(numbers, list) and None not in (counts := list(map(as_count, numbers))):
-        return f"; a multi-index is a tuple, as ({_listed(counts)})"
+        return message("derivative.order.write-tuple", counts=_list_counts(counts))
     return ""
 
 
 def _parse_multi_index(order: tuple[object, ...], axes: Axes, name: str) -> MultiIndex:
     counts = tuple([count for count in map(as_count, order) if count is not None])
+    words = {"name": name, "value": shorten(order)}
     if len(counts) != len(order):
-        if all(isinstance(entry, tuple) for entry in order):
-            raise TypeError(
-                f"{name} must hold an int for each column of inputs, not {shorten(order)}; several "
-                f"orders are a list: {shorten([*order])}"
-            )
-        raise TypeError(f"{name} must hold an int for each column of inputs, not {shorten(order)}")
+        are_several = all(isinstance(entry, tuple) for entry in order)
+        key = "derivative.order.several" if are_several else "derivative.order.entries"
+        raise TypeError(message(key, list=shorten([*order]), **words))
     if min(counts, default=0) < 0:
-        raise ValueError(f"{name} must hold counts of 0 or more, not {shorten(order)}")
+        raise ValueError(message("derivative.order.negative-counts", **words))
     if axes.is_elementwise:
-        raise ValueError(f"{name} must be an int where inputs has no columns, not {shorten(order)}")
+        raise ValueError(message("derivative.order.elementwise", **words))
     if len(counts) != axes.columns:
-        each = "one count, for the only column"
-        if axes.columns != 1:
-            each = f"a count for each of the {axes.columns} columns"
-        raise ValueError(
-            f"{name} must hold {each} of inputs{_as_flattened(axes)}, not {shorten(order)}"
-            f"{_in_the_first_column(counts, axes)}"
-        )
+        key = "derivative.order.one-count" if axes.columns == 1 else "derivative.order.counts"
+        words |= {"flattened": _as_flattened(axes), "help": _in_the_first_column(counts, axes)}
+        raise ValueError(message(key, columns=axes.columns, **words))
     return counts
 
 
 def _as_flattened(axes: Axes) -> str:
     """Return how columns are counted where they are on several axes."""
-    return f", as inputs.flatten({len(axes.batch)}) counts them" if len(axes.row) > 1 else ""
+    if len(axes.row) <= 1:
+        return ""
+    return message("derivative.order.flattened", batch=len(axes.batch))
 
 
 def _in_the_first_column(counts: MultiIndex, axes: Axes) -> str:
     """Return the order in column 0 alone, where one count was given and may be meant so."""
     if len(counts) != 1 or not axes.columns:
         return ""
-    return f"; in column 0 alone it is ({_listed([*counts, *[0] * (axes.columns - 1)])})"
+    index = [*counts, *[0] * (axes.columns - 1)]
+    return message("derivative.order.first-column", counts=_list_counts(index))
 
 
-def _listed(counts: Collection[int | None]) -> str:
+def _list_counts(counts: Collection[int | None]) -> str:
     """Return counts as they stand in a tuple of two or more."""
     return shorten(tuple(counts))[1:-1]
 
 
 def _int_for_columns(order: int, axes: Axes, name: str) -> str:
     """Return why an int is not enough, and what to do where columns were meant as points."""
-    message = (
-        f"{name} must be a multi-index, with a count for each of the {axes.columns} columns of "
-        f"inputs{_as_flattened(axes)}, not the int {shorten(order)}, which does not say which "
-        "column is meant"
-    )
-    if axes.batch:
-        return f"{message}{_in_the_first_column((order,), axes)}"
-    return (
-        f"{message}; inputs of shape ({axes.columns},) is one point, so for {axes.columns} points "
-        f"compute outputs from inputs of shape ({axes.columns}, 1)"
-    )
+    cure = message("derivative.order.one-point", columns=axes.columns)
+    words = {
+        "name": name,
+        "columns": axes.columns,
+        "flattened": _as_flattened(axes),
+        "value": shorten(order),
+        "help": _in_the_first_column((order,), axes) if axes.batch else cure,
+    }
+    return message("derivative.order.int", **words)
 
 
 @lru_cache(maxsize=256)
@@ -317,9 +268,6 @@ def _check_count(orders: frozenset[MultiIndex]) -> None:
         if count <= MOST_DERIVATIVES + 1:
             lower.update(product(*[range(counted + 1) for counted in order]))
         if max(count, len(lower)) > MOST_DERIVATIVES + 1:
-            raise ValueError(
-                f"order must lead through {MOST_DERIVATIVES} derivatives at most, which one pass "
-                f"can carry, the lower ones on the way counted as well, but {shorten(order)} "
-                f"{'needs more' if count > MOST_DERIVATIVES + 1 else 'and others need more'}: ask "
-                "for lower orders, or for fewer of them in one call"
-            )
+            key = "too-many" if count > MOST_DERIVATIVES + 1 else "too-many-together"
+            words = {"most": MOST_DERIVATIVES, "value": shorten(order)}
+            raise ValueError(message(f"derivative.order.{key}", **words))

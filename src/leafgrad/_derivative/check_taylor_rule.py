@@ -8,6 +8,7 @@ from torch import Tensor
 
 from leafgrad._derivative.higher_order_grad import higher_order_grad
 from leafgrad._derivative.taylor import CUSTOM, check_function
+from leafgrad._messages import message
 
 _STEP = 1e-3
 # Central differences of the sixth order, f'(0) = sum_s w_s f(s h) / h: what is left out is the
@@ -73,21 +74,15 @@ def check_taylor_rule(
 def _check(function: Any, inputs: Sequence[Any], order: int) -> None:
     check_function(function)
     if function not in CUSTOM:
-        raise ValueError(
-            f"{function.__name__} must have a rule before it can be checked: register one by "
-            f"@taylor_rule({function.__name__})"
-        )
+        raise ValueError(message("derivative.rule.missing", function=function.__name__))
     if order < 1:
-        raise ValueError(f"order must be 1 or more, not {order}")
+        raise ValueError(message("derivative.rule.order", order=order))
     moving = [given for given in inputs if _moves(given)]
     if not moving:
-        raise ValueError("one of the inputs must require grad, or there is nothing to check")
+        raise ValueError(message("derivative.rule.nothing-moves"))
     for tensor in moving:
         if tensor.dtype != torch.float64:
-            raise TypeError(
-                f"inputs that require grad must be in float64, not {tensor.dtype}: finite "
-                "differences tell nothing in less"
-            )
+            raise TypeError(message("derivative.rule.precision", dtype=tensor.dtype))
 
 
 def _moves(given: Any) -> bool:
@@ -112,13 +107,11 @@ class _Line(NamedTuple):
                 lower = {step: found[number][order - 1] for step, found in around.items()}
                 parts = [lower[step] * weight for step, weight in _WEIGHTS.items()]
                 differences = torch.stack(parts).sum(0) / _STEP
-                what = "finite differences of the derivative below"
-                self._compare(order, number, derivatives[order], differences, what)
+                self._compare(order, number, derivatives[order], differences, "differences")
         for order in range(2, self.order + 1):
             for number, derivatives in enumerate(here):
                 gradients = _slopes(derivatives[order - 1], t)
-                what = "its own gradient of the derivative below, which the rule must record"
-                self._compare(order, number, gradients, derivatives[order], what)
+                self._compare(order, number, gradients, derivatives[order], "gradient")
 
     def _at(self, place: float) -> tuple[Tensor, list[list[Tensor]]]:
         """Return t, of shape (1,), and the derivatives in t of each output from order 0 on."""
@@ -145,12 +138,11 @@ class _Line(NamedTuple):
         if is_off.any():
             place = tuple(is_off.nonzero()[0].tolist())
             moving = " and ".join(f"inputs[{number}]" for number in self.places)
-            raise RuntimeError(
-                f"the Taylor rule of {self.function.__name__} must give its derivatives, but that "
-                f"of order {order}, with {moving} moving, of output {number} of shape "
-                f"{tuple(one.shape)} is {one[place]:.9g} at {[*place]}, and {other[place]:.9g} by "
-                f"{what}"
-            )
+            words = {"function": self.function.__name__, "moving": moving, "order": order}
+            words |= {"number": number, "shape": tuple(one.shape), "place": [*place]}
+            words |= {"value": one[place].item(), "other": other[place].item()}
+            source = message(f"derivative.rule.{what}")
+            raise RuntimeError(message("derivative.rule.wrong", source=source, **words))
 
 
 def _direction(tensor: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import MultiIndex
 from leafgrad._derivative.higher_order_grad import higher_order_grad
 from leafgrad._derivative.reverse import plan
+from leafgrad._messages import message
 
 
 @public_function()
@@ -51,10 +52,8 @@ def patch_deepxde(grad: Any) -> None:
     """
     missing = [name for name in ("jacobian", "hessian", "clear") if not hasattr(grad, name)]
     if missing:
-        raise TypeError(
-            f"grad must be the module dde.grad, which has {' and '.join(missing)}, "
-            f"not {grad!r:.60}; import deepxde as dde first"
-        )
+        names = " and ".join(missing)
+        raise TypeError(message("derivative.deepxde.module", missing=names, value=repr(grad)))
     derivatives = _Derivatives()
     grad.jacobian = derivatives.jacobian
     grad.hessian = derivatives.hessian
@@ -144,16 +143,16 @@ class _Derivatives:
         """Return dy_i / dx_j, ``(points, 1)``, or all in a row or column of the Jacobian."""
         source = self._source(ys, xs)
         if i is None and j is None and (ys.shape[1], xs.shape[1]) != (1, 1):
-            raise ValueError("i and j must not both be None, unless ys and xs have one column each")
-        rows = range(ys.shape[1]) if i is None else [_checked("i", i, ys.shape[1])]
-        dimensions = range(xs.shape[1]) if j is None else [_checked("j", j, xs.shape[1])]
+            raise ValueError(message("derivative.deepxde.both-none"))
+        rows = range(ys.shape[1]) if i is None else [_check_number("i", i, ys.shape[1])]
+        dimensions = range(xs.shape[1]) if j is None else [_check_number("j", j, xs.shape[1])]
         return self._take(source, [source.columns[r].by(d) for r in rows for d in dimensions])
 
     def hessian(self, ys: Tensor, xs: Tensor, component: int = 0, i: int = 0, j: int = 0) -> Tensor:
         """Return the second derivative of a component in x_i and x_j, ``(points, 1)``."""
         source = self._source(ys, xs)
-        column = source.columns[_checked("component", component, ys.shape[1])]
-        i, j = _checked("i", i, xs.shape[1]), _checked("j", j, xs.shape[1])
+        column = source.columns[_check_number("component", component, ys.shape[1])]
+        i, j = _check_number("i", i, xs.shape[1]), _check_number("j", j, xs.shape[1])
         return self._take(source, [column.by(i).by(j)])
 
     def clear(self) -> None:
@@ -191,13 +190,16 @@ class _Derivatives:
 def _check_shapes(ys: object, xs: object) -> None:
     for name, tensor in {"ys": ys, "xs": xs}.items():
         if not isinstance(tensor, Tensor):
-            cure = "; leave dde.config.autodiff at reverse" if isinstance(tensor, tuple) else ""
-            raise TypeError(f"{name} must be a tensor, not of type {type(tensor).__name__}{cure}")
+            key = "forward-mode" if isinstance(tensor, tuple) else "type"
+            kind = type(tensor).__name__
+            raise TypeError(message(f"derivative.deepxde.{key}", name=name, type=kind))
         if tensor.dim() != 2:  # noqa: PLR2004 - points and columns
-            raise ValueError(f"{name} must have points and columns, not shape {(*tensor.shape,)}")
+            shape = tuple(tensor.shape)
+            raise ValueError(message("derivative.deepxde.shape", name=name, shape=shape))
 
 
-def _checked(name: str, number: int, count: int) -> int:
+def _check_number(name: str, number: int, count: int) -> int:
     if not 0 <= number < count:
-        raise ValueError(f"{name} must be from 0 to {count - 1}, not {number}")
+        words = {"name": name, "last": count - 1, "value": number}
+        raise ValueError(message("derivative.deepxde.number", **words))
     return number

@@ -1,4 +1,4 @@
-"""How outputs hang on inputs: the path through the graph between them, or why there is none."""
+"""Find the path through the graph from outputs to inputs, or say why there is none."""
 
 from collections.abc import Iterable, Iterator
 from weakref import ref
@@ -7,64 +7,55 @@ from torch import Tensor
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
+from leafgrad._messages import message
 
 
 def find_path(
     outputs: Tensor, inputs: Tensor, *, allow_unused: bool | None
 ) -> _autograd.Path | None:
-    """Return the nodes between, or None where nothing leads to `inputs` and this is allowed.
+    """Return the path, or None if there is none and `allow_unused` is True.
 
-    That `allow_unused` is None says that whoever asks cannot allow it.
+    None as `allow_unused` means that the caller has no such option.
     """
     if not (inputs.requires_grad and outputs.requires_grad):
         if inputs.requires_grad and _is_known_constant(outputs, inputs):
             return None
-        raise RuntimeError(_lacking(inputs))
+        key = "outputs-no-grad" if inputs.requires_grad else "inputs-no-grad"
+        raise RuntimeError(message(f"derivative.graph.{key}"))
     path = _autograd.path_between(outputs, inputs)
     if path is not None:
         return path
     _check_view(outputs, inputs)
     if not allow_unused:
-        cure = "" if allow_unused is None else ", or pass allow_unused=True for zeros"
-        raise RuntimeError(
-            "outputs must depend on inputs, but no path in its graph leads there"
-            f"{_why_apart(outputs, inputs)}{cure}"
-        )
+        key = "no-path" if allow_unused is None else "no-path-or-zeros"
+        raise RuntimeError(message(f"derivative.graph.{key}", why=_why_apart(outputs, inputs)))
     return None
 
 
 def _why_apart(outputs: Tensor, inputs: Tensor) -> str:
     """Return why no path leads to `inputs`, as far as that shows, and what to do."""
     if _are_swapped(outputs, inputs):
-        return f", but {_SWAPPED}"
+        return message("derivative.graph.swapped-here")
     version = _autograd.version(inputs)
     if version and inputs.grad_fn is not None:
-        return (
-            f", and inputs was changed in place since it was made (version {version}), which makes "
-            "it another tensor to the graph: compute outputs after that, or change a clone() of it"
-        )
-    return (
-        ": compute outputs from this very tensor (a copy, or a slice taken later, is another one)"
-    )
+        return message("derivative.graph.changed", version=version)
+    return message("derivative.graph.another")
 
 
 def _are_swapped(outputs: Tensor, inputs: Tensor) -> bool:
     return _autograd.path_between(inputs, outputs) is not None
 
 
-_SWAPPED = "one leads the other way: pass the result first, then what it came from"
-
-
-# These are called where an error is caught, as entering a context takes 1 % of a first derivative.
+# Called where an error is caught. A context manager would take 1 % of a first derivative.
 def raise_if_apart(error: ValueError, outputs: Tensor, inputs: Tensor) -> None:
-    """Raise another error where shapes or orders do not fit since another tensor was meant.
+    """Raise a better error if shapes or orders do not fit because the caller meant another tensor.
 
-    It is the result where the two are swapped, or the tensor that `inputs` is a view of.
+    Either outputs and inputs are swapped, or `inputs` is a view of the tensor that was meant.
     """
     if _autograd.path_between(outputs, inputs) is not None:
         return
     if _are_swapped(outputs, inputs):
-        raise ValueError(f"outputs must depend on inputs, but {_SWAPPED} ({error})") from None
+        raise ValueError(message("derivative.graph.swapped", error=error)) from None
     _check_view(outputs, inputs)
 
 
@@ -74,12 +65,9 @@ def raise_if_freed(error: RuntimeError, nodes: Iterable[Node]) -> None:
         return
     for node in nodes:  # where none of them was, it is one of another graph
         if any(slot.state == "freed" for slot in _autograd.saved_slots(node)):
-            raise RuntimeError(
-                f"outputs must have a graph that is not freed, but {_autograd.node_name(node)} in "
-                "it is, as a backward() or an autograd.grad() went through it before: pass "
-                "retain_graph=True to that one, or compute outputs again (PyTorch says: "
-                f"{error})"
-            ) from error
+            name = _autograd.node_name(node)
+            refusal = message("derivative.graph.freed", node=name, error=error)
+            raise RuntimeError(refusal) from error
 
 
 _FREED = "backward through the graph a second time"
@@ -90,9 +78,9 @@ _constants: dict[int, tuple[ref[Tensor], ref[Tensor], int | None]] = {}
 
 
 def note_constant(derivative: Tensor, inputs: Tensor) -> None:
-    """Remember that a derivative was proven to be constant, as long as it lives.
+    """Remember, while a derivative is alive, that it was proven to be constant.
 
-    It has no graph, so that nothing else tells it from what was computed without one.
+    It has no graph, so it looks like a tensor that was computed without recording.
     """
     key = id(derivative)
     noted = ref(derivative, lambda _: _constants.pop(key, None))
@@ -106,42 +94,18 @@ def _is_known_constant(outputs: Tensor, inputs: Tensor) -> bool:
     return source() is inputs and version == _autograd.version(outputs)
 
 
-def _lacking(inputs: Tensor) -> str:
-    """Return why there is no graph, where inputs or else outputs does not require grad."""
-    if not inputs.requires_grad:
-        return (
-            "inputs must require grad before outputs is computed from it, but does not: call "
-            "inputs.requires_grad_() and compute outputs again, or pass a function as outputs"
-        )
-    return (
-        "outputs must carry the graph that computed it from inputs, but requires no grad: it was "
-        "computed in torch.no_grad() or torch.inference_mode(), or from other tensors, or was "
-        "detached, or comes from what PyTorch does not differentiate, such as "
-        "torch.special.bessel_j0; compute it from inputs with gradients recorded"
-    )
-
-
 def _check_view(outputs: Tensor, inputs: Tensor) -> None:
-    """Raise where `inputs` is a view of what `outputs` depends on: zeros would be misleading."""
+    """Raise if `inputs` is a view of a tensor that `outputs` depends on: zeros would mislead."""
     paths = ((source, _autograd.path_between(outputs, source)) for source in _sources(inputs))
     source = next((source for source, path in paths if path is not None), None)
     if source is None:
         return
     columns = columns_shown(inputs, source)
     if columns is None or len(columns) == source.shape[-1]:
-        raise RuntimeError(
-            "inputs must be in the graph of outputs, but outputs was computed from the tensor that "
-            "inputs is a view of: differentiate with respect to that tensor, or compute outputs "
-            "from the view"
-        )
-    shown = f"columns {columns[0]} to {columns[-1]}"
-    if len(columns) == 1:
-        shown = f"column {columns[0]}"
-    raise RuntimeError(
-        "inputs must be in the graph of outputs, but outputs was computed from a tensor X of shape "
-        f"{tuple(source.shape)}, of which inputs only shows {shown}: differentiate with "
-        f"respect to X, with a multi-index of length {source.shape[-1]} that counts there"
-    )
+        raise RuntimeError(message("derivative.graph.view"))
+    key = "derivative.graph.column" if len(columns) == 1 else "derivative.graph.columns"
+    words = {"shape": tuple(source.shape), "first": columns[0], "last": columns[-1]}
+    raise RuntimeError(message(key, length=source.shape[-1], **words))
 
 
 def _sources(view: Tensor) -> Iterator[Tensor]:

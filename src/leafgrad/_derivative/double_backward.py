@@ -15,16 +15,9 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._derivative.taylor import OWN_FUNCTIONS
 from leafgrad._derivative.wrong_formulas import WRONG_FORMULAS
+from leafgrad._messages import message
 
-WITHOUT_FORMULA = "for whose gradient PyTorch has no derivative formula"
-WRITE_OUT = (
-    "write the operation out in simpler ones, such as a distance by (a - b).square().sum(-1).sqrt()"
-)
-_HIDDEN = (
-    "a write into a view that hides a custom function, so that what this keeps cannot be seen: "
-    "apply the function to a copy, as in view.copy_(Function.apply(view.clone()))"
-)
-_ONCE = "whose backward is marked @once_differentiable"
+WRITE_OUT = "derivative.graph.write-out"
 
 
 def check_backwards_exist(path: Collection[Node]) -> None:
@@ -33,17 +26,9 @@ def check_backwards_exist(path: Collection[Node]) -> None:
     What an operator without a backward gives looks like zeros.
     """
     if any(map(_autograd.is_compiled, path)):
-        raise RuntimeError(
-            "outputs must come from the original module or function, not from one that "
-            "torch.compile made, whose backward can be run, and differentiated, only once: "
-            "compute outputs with the original, or pass that as outputs, to be called"
-        )
+        raise RuntimeError(message("derivative.graph.compiled"))
     if any(map(_autograd.lacks_formula, path)):
-        raise RuntimeError(
-            "outputs must be differentiable with respect to inputs, but was computed from it by an "
-            "operator that has no derivative formula: register one by "
-            "torch.library.register_autograd"
-        )
+        raise RuntimeError(message("derivative.graph.no-operator-formula"))
 
 
 def check_formulas(path: Iterable[Node], order: int, *, create_graph: bool) -> None:
@@ -52,16 +37,14 @@ def check_formulas(path: Iterable[Node], order: int, *, create_graph: bool) -> N
     A derivative that carries its graph is differentiated once more, so it takes one order more.
     """
     for name, highest in wrong_formulas_on(path, order + create_graph):
-        without = "; with create_graph=False, this derivative is right" if order <= highest else ""
-        raise RuntimeError(
-            f"outputs was computed through {name}, whose derivatives from order {highest + 1} on "
-            "are wrong in PyTorch: write the operation out in simpler ones, such as a "
-            f"normalisation by (x - mean) / (variance + eps).sqrt(){without}"
-        )
+        key = "wrong-formula-later" if order <= highest else "wrong-formula"
+        raise RuntimeError(message(f"derivative.graph.{key}", node=name, order=highest + 1))
 
 
 def wrong_formulas_on(path: Iterable[Node], order: int) -> Iterator[tuple[str, int]]:
     """Yield the nodes whose formulas are wrong for derivatives of `order`, and up to which not."""
+    if _RIGHT.issuperset(map(type, path)):
+        return
     for node in path:
         name = _autograd.node_name(node)
         highest, flag = WRONG_FORMULAS.get(name, (order, None))
@@ -69,6 +52,11 @@ def wrong_formulas_on(path: Iterable[Node], order: int) -> Iterator[tuple[str, i
             flag is None or not _autograd.keeps(node, flag) or _autograd.kept(node, flag)
         ):
             yield name, highest
+        elif name not in WRONG_FORMULAS and _autograd.has_lasting_type(node):
+            _RIGHT.add(type(node))
+
+
+_RIGHT: set[type[Node]] = set()  # kinds of PyTorch's own without a row in `WRONG_FORMULAS`
 
 
 def check_double_backward(path: Iterable[Node], order: int) -> None:
@@ -78,12 +66,11 @@ def check_double_backward(path: Iterable[Node], order: int) -> None:
     for node in path:
         missing = None if type(node) in _COMPLETE else missing_part(node)
         if missing is not None:
-            raise RuntimeError(
-                f"a derivative of order {order} that is differentiated again, for a higher order "
-                "or with create_graph=True, must carry its whole graph, but outputs was computed "
-                f"through {_autograd.node_name(node)}, {missing}. With create_graph=False there "
-                f"is an answer up to order {order}"
-            )
+            words = {"order": order, "node": _autograd.node_name(node)}
+            cure = message(WRITE_OUT)
+            missing = message(f"derivative.double-backward.{missing}", help=cure)
+            refusal = message("derivative.double-backward.refusal", missing=missing, **words)
+            raise RuntimeError(refusal)
         if _autograd.is_own_formula(node):
             _COMPLETE.add(type(node))
 
@@ -93,51 +80,38 @@ _COMPLETE: set[type[Node]] = set()
 
 
 def missing_part(node: Node) -> str | None:
-    """Return what the node's backward may fail to record, None where it records all."""
+    """Return what the node's backward may fail to record, None if it records everything.
+
+    As a key below ``derivative.double-backward`` in the messages.
+    """
     if _autograd.is_own_formula(node):
-        is_once = _autograd.is_once_differentiable(node)
-        return f"{WITHOUT_FORMULA}: {WRITE_OUT}" if is_once else None
+        return "no-formula" if _autograd.is_once_differentiable(node) else None
     if _autograd.is_scripted(node):
         return None
     if _autograd.is_write_into_view(node):
-        return _HIDDEN if _autograd.hides_custom_function(node) else None
+        return "hidden" if _autograd.hides_custom_function(node) else None
     function = _autograd.forward_class(node)
     if function in OWN_FUNCTIONS:
         return None
-    if function is None:
-        return (
-            "a node of which leafgrad cannot tell what its backward records: compute this part by "
-            "PyTorch's operations on single tensors"
-        )
-    return _missing_in_custom_function(node)
+    return "unknown" if function is None else _missing_in_custom_function(node)
 
 
 def _missing_in_custom_function(node: Node) -> str | None:
-    """Return what the backward of a custom function fails to record, None where it records all."""
+    """Return what the backward of a custom function fails to record, None if nothing."""
+    # Run the backward once, and collect the edges of the graph that it records.
     kept = {_autograd.edge_by_use(tensor) for tensor in _autograd.kept_tensors(node)}
     starts = list(map(_autograd.edge_by_use, _autograd.backward_alone(node)))
     used = _edges(starts, {*kept, *_autograd.next_functions(node)})
+    # That graph must lead to each tensor that the function keeps.
     if any(_autograd.is_refusal(user) for user, _ in used):
-        return f"a custom function {_ONCE}"
+        return "once"
     if None in starts:
-        return "a custom function whose backward records nothing: write it in recorded operations"
+        return "nothing"
     if _autograd.keeps_array(node):
-        return (
-            "a custom function that keeps an array of another library, so that what this array "
-            "owes to inputs is not recorded: keep a tensor in its place"
-        )
+        return "array"
     if None in kept:
-        return (
-            "a custom function that keeps a tensor without a graph, so that what this tensor owes "
-            "to inputs is not recorded: let the function return it as an output as well or, if it "
-            "is a constant, let it require grad"
-        )
-    if not kept <= used:
-        return (
-            "a custom function whose backward does not record how it uses a tensor that it keeps: "
-            "write backward in recorded operations on saved tensors"
-        )
-    return None
+        return "no-graph"
+    return None if kept <= used else "unused"
 
 
 def _edges(

@@ -5,6 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
+from leafgrad import _autograd
 from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import (
     Axes,
@@ -19,10 +20,10 @@ from leafgrad._derivative.hessian import hessian
 from leafgrad._derivative.jacobian import jacobian
 from leafgrad._derivative.laplacian import laplacian
 from leafgrad._derivative.multi_indices import check_columns, index_of, pairs_of
-from leafgrad._derivative.piecewise_linear import note_on_zeros
-from leafgrad._derivative.problem import parse_problem
+from leafgrad._derivative.problem import DerivativeProblem, parse_problem
 from leafgrad._derivative.row_independence import RowsArgument
 from leafgrad._derivative.taylor.modes import recording, run_in
+from leafgrad._messages import message
 
 
 @public_function()
@@ -65,19 +66,14 @@ def explain_derivative(
         'taylor'
         >>> explain_derivative(u, x, laplacian).rows
         'proven'
-        >>> explain_derivative(u, x, (1, 0)).because[:26]
-        'Of first derivatives alone'
         >>> print(explain_derivative(u, x, (0, 0)))
         derivative
           method  None
           rows    None
-          - Order 0 is outputs itself.
+          - Order 0 is outputs itself, so nothing is computed.
     """
     if callable(order) and order not in (laplacian, jacobian, hessian):
-        raise ValueError(
-            "order must be the function laplacian, jacobian or hessian of leafgrad, or an order, "
-            f"not {order!r}"
-        )
+        raise ValueError(message("derivative.explained-function", value=order))
     problem = parse_problem(
         outputs,
         inputs,
@@ -96,7 +92,8 @@ def explain_derivative(
         orders = _orders_of(order, axes)
         highest = max(map(sum, orders), default=0)
         manner = problem.answer([*filter(any, orders)])[1]
-    because = manner.because + note_on_zeros(problem, highest)
+    because = message(f"derivative.because.{manner.because}", reason=manner.reason)
+    because += _note_on_zeros(problem, highest)
     return DerivativeExplanation(method=manner.method, because=because, rows=manner.rows)
 
 
@@ -106,3 +103,39 @@ def _orders_of(order: Any, axes: Axes) -> list[MultiIndex]:
         return parse_orders(order, axes)
     columns = [(c,) for c in range(axes.columns)] if order is jacobian else pairs_of(axes)
     return [index_of(axes, *one) for one in columns]
+
+
+def _note_on_zeros(problem: DerivativeProblem, order: int) -> str:
+    """Return a sentence that follows, if the graph proves that all derivatives of `order` are zero.
+
+    It looks at kinds of nodes only, so a network may be piecewise linear without the sentence.
+    """
+    if problem.joined is not None:
+        path = problem.joined.find_path(problem.outputs, allow_unused=True)
+    else:
+        path = _autograd.path_between(problem.outputs, problem.inputs)
+    if order <= 1 or path is None:
+        return ""
+    bent: dict[str, None] = {}
+    for node, successors in path.nodes.items():
+        kind = _autograd.own_stem(_autograd.node_name(node))
+        uses = sum(edge == path.start or edge[0] in path.nodes for edge in successors)
+        if kind in _PIECEWISE:
+            bent[kind.lower()] = None
+        elif not (kind in _LINEAR or (kind in _PRODUCTS and uses == 1)):
+            return ""
+    key = "derivative.because.piecewise-linear" if bent else "derivative.because.linear"
+    return message(key, kinds=", ".join(bent))
+
+
+_PIECEWISE = set(
+    "Abs AdaptiveMaxPool2D Amax Amin Clamp ClampMax ClampMin Hardshrink Hardsigmoid Hardtanh "
+    "LeakyRelu Max MaxPool2DWithIndices Maximum Min Minimum PreluKernel Relu Softshrink Sort "
+    "Threshold Topk Where".split()
+)
+_LINEAR = set(
+    "Add Alias AsStrided AvgPool2D Cat Clone ConstantPadNd Diagonal Expand Flip Gather Index "
+    "IndexSelect Mean Neg Permute Repeat ReshapeAlias Roll Select Slice Split Squeeze Stack Sub "
+    "Sum T ToCopy Transpose Unbind Unfold UnsafeView Unsqueeze View".split()
+)
+_PRODUCTS = set("Addmm Addmv Baddbmm Bmm Convolution Dot Linear Mm Mul Mv".split())

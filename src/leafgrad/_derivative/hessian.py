@@ -14,12 +14,13 @@ import torch
 from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
-from leafgrad._derivative.arguments import MOST_DERIVATIVES, Axes, Function, Inputs
+from leafgrad._derivative.arguments import MOST_DERIVATIVES, Function, Inputs
 from leafgrad._derivative.multi_indices import check_columns, index_of, pairs_of
 from leafgrad._derivative.problem import Method, parse_problem
 from leafgrad._derivative.row_independence import RowsArgument
 from leafgrad._derivative.taylor.modes import recording, run_in
 from leafgrad._derivative.under_compile import traceable
+from leafgrad._messages import message
 
 
 @public_function(traceable=traceable)
@@ -70,19 +71,10 @@ def hessian(
     )
     axes = problem.axes
     check_columns(axes)
-    _check_count(axes)
-    found = problem.derivatives([index_of(axes, *pair) for pair in pairs_of(axes)])
+    # First and second derivatives together, as one pass carries them.
+    if axes.columns * (axes.columns + 3) // 2 > MOST_DERIVATIVES:
+        raise ValueError(message("derivative.hessian-columns", columns=axes.columns))
+    found, _ = problem.answer([index_of(axes, *pair) for pair in pairs_of(axes)])
     pairs = product(range(axes.columns), repeat=2)
     second = torch.stack([found[index_of(axes, *pair)] for pair in pairs], -1)
     return problem.finish(second.reshape(*problem.outputs.shape, *axes.row, *axes.row))
-
-
-def _check_count(axes: Axes) -> None:
-    """Raise where there are more derivatives, first ones counted as well, than one pass carries."""
-    columns = axes.columns
-    if columns * (columns + 3) // 2 > MOST_DERIVATIVES:
-        raise ValueError(
-            "inputs must have 43 columns at most for a Hessian, whose derivatives one pass can "
-            f"carry, not {columns}: laplacian adds up its diagonal, or what it is between two "
-            "vectors along directions, for any number of them"
-        )

@@ -196,7 +196,7 @@ def higher_order_grad(
     except ValueError as error:
         raise_if_apart(error, problem.outputs, problem.inputs)
         raise
-    found = problem.derivatives([*filter(any, orders)])
+    found, _ = problem.answer([*filter(any, orders)])
     if not isinstance(order, list):
         return problem.finish(found.get(orders[0], problem.outputs))
     results = [found.get(index, problem.outputs) for index in orders]

@@ -1,8 +1,8 @@
-"""Several tensors as inputs: columns of one tensor that is joined for the occasion.
+"""Treat several input tensors as columns of one joined tensor.
 
-Outputs was computed from the parts and not from what they are joined to, but a path can be laid
-from there: the whole is cut into pieces of the shapes of its parts, and each edge of the graph that
-leads to a part is led on to its piece.
+Outputs was computed from the parts and not from the joined tensor. To get a path from there, the
+joined tensor is split into pieces with the shapes of the parts, and each edge of the graph that
+leads to a part is redirected to its piece.
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ from torch import Tensor
 from leafgrad import _autograd
 from leafgrad._derivative.arguments import Function, check_differentiable, evaluate
 from leafgrad._derivative.dependence import find_path
+from leafgrad._messages import message
 
 
 class JoinedInputs(NamedTuple):
@@ -56,7 +57,7 @@ class JoinedInputs(NamedTuple):
         led: dict[Any, Any] = {path.start: (cut, number) for number, path in paths.items()}
         edges = {node: edges for path in paths.values() for node, edges in path.nodes.items()}
         if any(node in edges for node, _ in led):
-            raise ValueError("inputs must not be computed from one another")
+            raise ValueError(message("derivative.several-inputs.nested"))
         nodes = {cut: _autograd.next_functions(cut)}
         for node in reversed([*_autograd.walk([end[0]])]):
             if node in edges:
@@ -72,31 +73,29 @@ def _path_to(
     try:
         return find_path(outputs, part, allow_unused=allow_unused)
     except RuntimeError as error:
-        raise RuntimeError(f"with inputs[{number}] for inputs, {error}") from None
+        refusal = message("derivative.several-inputs.one", number=number, error=error)
+        raise RuntimeError(refusal) from None
 
 
 def join(outputs: Tensor | Function, inputs: Sequence[Tensor]) -> tuple[Tensor, JoinedInputs]:
     """Return outputs, computed from the parts where they are a function, and the joined inputs."""
     if not inputs:
-        raise ValueError("inputs must be a tensor or several of them, not none")
+        raise ValueError(message("derivative.several-inputs.none"))
     for place, part in enumerate(inputs):
         check_differentiable(f"inputs[{place}]", part)
     parts = inputs
     if not isinstance(outputs, Tensor):
         outputs, parts = evaluate(outputs, *inputs)
     if len({*map(id, parts)}) < len(parts):
-        raise ValueError("inputs must name each tensor once")
+        raise ValueError(message("derivative.several-inputs.twice"))
     if len({(part.dtype, part.device) for part in parts}) > 1:
-        raise TypeError("inputs must all have one dtype and be on one device")
+        raise TypeError(message("derivative.several-inputs.dtypes"))
     values = [part.detach() for part in parts]
     if all(part.shape == outputs.shape for part in parts) and outputs.dim() <= 1:
         whole = torch.stack(values, -1).requires_grad_()
         return outputs, JoinedInputs(whole, parts, whole.unbind(-1))
     if not all(part.dim() for part in parts) or len({part.shape[:-1] for part in parts}) > 1:
         shapes = ", ".join(str(tuple(part.shape)) for part in parts)
-        raise ValueError(
-            "inputs must all have the shape (*batch, columns), with the same batch, or that of "
-            f"outputs where this has one axis, but have the shapes {shapes}"
-        )
+        raise ValueError(message("derivative.several-inputs.shapes", shapes=shapes))
     whole = torch.cat(values, -1).requires_grad_()
     return outputs, JoinedInputs(whole, parts, whole.split([p.shape[-1] for p in parts], -1))

@@ -31,6 +31,7 @@ from leafgrad._derivative.problem import (
 from leafgrad._derivative.row_independence import RowsArgument
 from leafgrad._derivative.taylor.modes import recording, run_in
 from leafgrad._derivative.under_compile import traceable
+from leafgrad._messages import message
 
 
 @overload
@@ -132,7 +133,7 @@ def laplacian(  # noqa: PLR0913 (each by name)
         [[2.0, 1.0], [4.0, 3.0]]
     """
     if not isinstance(with_gradient, bool):
-        raise TypeError(f"with_gradient must be a bool, not {with_gradient!r}; write True or False")
+        raise TypeError(message("derivative.flag", name="with_gradient", value=with_gradient))
     problem = parse_problem(
         outputs, inputs, by_column=True, create_graph=create_graph, method=method, rows=rows
     )
@@ -154,10 +155,7 @@ def _along(
     if directions is None:
         return _columns(dims, problem.axes)
     if dims is not None:
-        raise ValueError(
-            "dims and directions must not both be given; make directions of columns by "
-            "torch.eye(columns)[dims]"
-        )
+        raise ValueError(message("derivative.laplacian.both"))
     return _directions(directions, problem)
 
 
@@ -166,21 +164,19 @@ def _directions(directions: Tensor, problem: DerivativeProblem) -> Tensor:
     check_differentiable("directions", directions)
     (batch, row, _), inputs = problem.axes, problem.inputs
     if directions.dtype != inputs.dtype or directions.device != inputs.device:
-        raise TypeError(
-            f"directions must be {inputs.dtype} on {inputs.device}, as inputs are, not "
-            f"{directions.dtype} on {directions.device}; convert them by directions.to(inputs)"
-        )
+        types = {"dtype": inputs.dtype, "device": inputs.device, "other": directions.dtype}
+        types["other_device"] = directions.device
+        raise TypeError(message("derivative.laplacian.directions-type", **types))
     if directions.shape[1:] == row and len(directions):
         return directions.reshape(-1, *[1] * len(batch), *row)
     if directions.shape[1:] == inputs.shape and len(directions):
         return directions
-    raise ValueError(
-        f"directions must have the shape (n, {_listed(row)}) or, for each row by itself, "
-        f"(n, {_listed(inputs.shape)}), with n of 1 or more, not {tuple(directions.shape)}"
-    )
+    sizes = {"row": _list_sizes(row), "inputs": _list_sizes(inputs.shape)}
+    shape = tuple(directions.shape)
+    raise ValueError(message("derivative.laplacian.directions-shape", shape=shape, **sizes))
 
 
-def _listed(sizes: Sequence[int]) -> str:
+def _list_sizes(sizes: Sequence[int]) -> str:
     return ", ".join(map(str, sizes))
 
 
@@ -188,13 +184,14 @@ def _columns(dims: Sequence[int] | None, axes: Axes) -> list[int]:
     """Return the columns to add up, or raise where `dims` does not name them."""
     columns = list(range(axes.columns)) if dims is None else _ints(dims, at_most=axes.columns)
     if not columns:
-        raise ValueError(f"dims must name at least one column, not {shorten(dims)}")
-    are_known = set(columns) <= set(range(axes.columns))
-    if not are_known or len(set(columns)) < len(columns):
-        raise ValueError(
-            f"dims must name columns from 0 to {axes.columns - 1}, each once, not {shorten(dims)}"
-            f"{_from_the_end(columns, axes.columns)}"
-        )
+        raise ValueError(message("derivative.laplacian.dims-empty", value=shorten(dims)))
+    count = axes.columns
+    if not set(columns) <= set(range(count)) or len(set(columns)) < len(columns):
+        words = {"last": count - 1, "value": shorten(dims)}
+        if min(columns) >= 0 or not all(-count <= column < count for column in columns):
+            raise ValueError(message("derivative.laplacian.dims-range", **words))
+        counted = [column % count for column in columns]
+        raise ValueError(message("derivative.laplacian.dims-from-end", counted=counted, **words))
     return columns
 
 
@@ -205,12 +202,5 @@ def _ints(dims: object, at_most: int) -> list[int]:
         if None not in counts:
             return cast("list[int]", counts)
     count = as_count(dims)
-    cure = "" if count is None else f"; name one column by [{count}]"
-    raise TypeError(f"dims must be a list of ints, not {shorten(dims)}{cure}")
-
-
-def _from_the_end(columns: list[int], count: int) -> str:
-    """Return the cure for columns that were counted from the end, where there are any."""
-    if not all(-count <= column < count for column in columns) or min(columns) >= 0:
-        return ""
-    return f"; counted from the front these are {[column % count for column in columns]}"
+    key = "derivative.laplacian.dims-type" if count is None else "derivative.laplacian.dims-int"
+    raise TypeError(message(key, value=shorten(dims), count=count))

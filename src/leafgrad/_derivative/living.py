@@ -1,13 +1,13 @@
-"""Derivatives that are alive, so that calls which ask for parts of one share it.
+"""Share one pass between calls that need parts of the same derivative.
 
-Who writes an equation line by line asks for one column after another, and for one channel after
-another. But a reverse pass gives the derivatives of a channel in all columns at once, and Taylor
-mode those of all channels. So what a pass gave is remembered as long as a part of it is alive that
-somebody was given, and the tensor that it is a derivative of is.
+An equation that is written line by line needs one column after another, and one channel after
+another. But a reverse pass computes the derivatives of a channel in all columns at once, and Taylor
+mode those of all channels. So the derivative is remembered while the differentiated tensor and a
+part that some caller received are alive.
 
-What is read must be what one more pass would give: of and in the same tensors, as often changed in
-place, and with a graph of which nothing was freed or changed. Parts are copies, so that nothing
-that is done to one is seen in another.
+A shared derivative must equal that of one more pass: it belongs to the same two tensors, with the
+same version counters, and its graph is neither freed nor changed. Parts are copies, so a write into
+one does not show in another.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from leafgrad import _autograd
 
 
 class _Living(NamedTuple):
-    """A derivative, what it was taken of and in, and who has a part of it."""
+    """A derivative of `source` with respect to `inputs`, and the parts that callers hold."""
 
     source: ref[Tensor]
     version: int | None
@@ -37,7 +37,7 @@ _living: dict[Hashable, _Living] = {}
 def remember(
     source: Tensor, inputs: Tensor, what: Hashable, derivative: Tensor, part: Tensor
 ) -> None:
-    """Remember `what` derivative of a tensor this is, as long as a part that was copied lives."""
+    """Remember which derivative of a tensor this is, while a part that was copied is alive."""
     key = id(source), what
     known = _living.get(key)
     if known is None or known.derivative is not derivative:
@@ -56,10 +56,10 @@ def remember(
 
 
 def recall(source: Tensor, inputs: Tensor, what: Hashable, path: _autograd.Path) -> Tensor | None:
-    """Return what one more pass would give, None where that is not known.
+    """Return the derivative that one more pass would compute, None if it is not remembered.
 
-    Where the graph was freed, or something that it saved was changed in place, this raises
-    PyTorch's own error, as that pass would.
+    Raise PyTorch's own error, as that pass would, if the graph was freed or a tensor that it saved
+    was changed in place.
     """
     known = _living.get((id(source), what))
     if known is None or known.source() is not source or known.inputs() is not inputs:

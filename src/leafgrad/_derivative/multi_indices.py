@@ -6,14 +6,15 @@ from itertools import combinations_with_replacement
 from torch import Tensor
 
 from leafgrad._derivative.arguments import Axes, MultiIndex
+from leafgrad._messages import message
 
 
 def check_columns(axes: Axes) -> None:
     """Raise where a row of inputs has no columns to differentiate in."""
     if axes.is_elementwise:
-        raise ValueError("inputs must have columns in its last axis, but has no axes")
+        raise ValueError(message("derivative.no-axes"))
     if not axes.columns:
-        raise ValueError("inputs must have at least one column to differentiate in, not none")
+        raise ValueError(message("derivative.no-columns"))
 
 
 def index_of(axes: Axes, *columns: int) -> MultiIndex:

@@ -29,7 +29,6 @@ from leafgrad._derivative.living import recall, remember
 from leafgrad._derivative.multi_indices import index_of, second_order_weights
 from leafgrad._derivative.reverse import (
     Reverse,
-    copied_derivatives,
     first_derivatives,
     gradients_once,
     raise_if_missing,
@@ -37,20 +36,12 @@ from leafgrad._derivative.reverse import (
 from leafgrad._derivative.row_behaviour import behaviour_of
 from leafgrad._derivative.row_independence import RowProof, RowsArgument, check_vouch
 from leafgrad._derivative.taylor import Taylor, Unsupported, check_rules
+from leafgrad._messages import message
 
 Method = Literal["auto", "taylor", "reverse"]
 _METHODS = get_args(Method)
 _ROWS = get_args(RowsArgument)
 Vouched = Literal["proven", "vouched for"]
-
-RULES = "Each operation on the way has a rule, so that one walk along the graph gives all orders."
-FIRST_ALONE = (
-    "Of first derivatives alone, a reverse pass for each channel costs less than a series for each "
-    "column."
-)
-ASKED_FOR = 'It is what method="reverse" asks for.'
-NOTHING = "The graph proves zeros: no path leads from outputs to inputs, or outputs is empty."
-ORDER_0 = "Order 0 is outputs itself."
 
 
 def parse_problem(
@@ -65,17 +56,14 @@ def parse_problem(
 ) -> "DerivativeProblem":
     """Check what is given, and compute outputs where they are given as a function."""
     if torch.compiler.is_exporting():
-        raise RuntimeError(
-            "leafgrad cannot differentiate within torch.export.export: export the network alone "
-            "and differentiate its outputs, or compile what calls leafgrad by torch.compile"
-        )
+        raise RuntimeError(message("derivative.export"))
     if method not in _METHODS:
-        raise ValueError(f'method must be "auto", "taylor" or "reverse", not {method!r}')
+        raise ValueError(message("derivative.method", value=method))
     if rows not in _ROWS:
-        raise ValueError(f'rows must be "proven" or "independent", not {rows!r}')
+        raise ValueError(message("derivative.rows", value=rows))
     for name, flag in (("create_graph", create_graph), ("allow_unused", allow_unused or False)):
         if not isinstance(flag, bool):
-            raise TypeError(f"{name} must be a bool, not {flag!r}; write True or False")
+            raise TypeError(message("derivative.flag", name=name, value=flag))
     joined = None
     x: Any = inputs
     if not isinstance(inputs, Tensor) and isinstance(inputs, tuple | list):
@@ -103,14 +91,19 @@ def parse_problem(
 
 
 class Manner(NamedTuple):
-    """How derivatives were computed: by which method, why, and how it is known of rows.
+    """How derivatives were computed; method and rows are None if nothing was computed.
 
-    Both are None if nothing was computed.
+    Attributes:
+        method: The method.
+        because: Why, as a key below ``derivative.because`` in the messages.
+        rows: How rows are known to be independent.
+        reason: Why Taylor mode had no answer.
     """
 
     method: Literal["taylor", "reverse"] | None
     because: str
     rows: Vouched | None
+    reason: str | None = None
 
 
 class DerivativeProblem(NamedTuple):
@@ -129,33 +122,32 @@ class DerivativeProblem(NamedTuple):
     allow_unused: bool | None
     joined: JoinedInputs | None = None  # where inputs are several tensors
 
-    def derivatives(self, orders: list[MultiIndex]) -> dict[MultiIndex, Tensor]:
-        """Return the derivatives of all `orders`, none of which is 0, each shaped as `outputs`."""
-        return self.answer(orders)[0]
-
     def answer(self, orders: list[MultiIndex]) -> tuple[dict[MultiIndex, Tensor], Manner]:
-        """Return what `derivatives` does, and how it was computed."""
+        """Return the derivatives of all `orders`, none of which is 0, and how they were computed.
+
+        Each has the shape of `outputs`.
+        """
         path = self._path() if orders else None
         if path is None:
             zeros = {index: self._zeros() for index in orders}
-            return zeros, Manner(None, NOTHING if orders else ORDER_0, None)
+            return zeros, Manner(None, "zeros" if orders else "order-0", None)
         try:
             taylor = self._taylor(path)
             proof = self._proof(path, max(map(sum, orders)))
             if self._is_for_one_pass(orders) and (
                 found := self._in_one_pass(orders, taylor, proof)
             ):
-                return found, Manner("reverse", FIRST_ALONE, "proven")
+                return found, Manner("reverse", "first", "proven")
             if found := self._from_all_channels(orders):
-                return found, Manner("taylor", RULES, "proven")
-            why = ASKED_FOR
+                return found, Manner("taylor", "rules", "proven")
+            reason = None
             if self.method != "reverse":
                 try:
                     self._check_proof(proof)
-                    return taylor.derivatives(orders), Manner("taylor", RULES, "proven")
+                    return taylor.derivatives(orders), Manner("taylor", "rules", "proven")
                 except Unsupported as error:
-                    why = self._reason(error)
-            return self._reverse(orders, proof), Manner("reverse", why, self._known_by(proof))
+                    reason = self._check_fallback(error)
+            return self._reverse(orders, proof), self._reverse_manner(proof, reason)
         except RuntimeError as error:
             raise_if_freed(error, path.nodes)
             raise_if_missing(error)
@@ -173,7 +165,7 @@ class DerivativeProblem(NamedTuple):
         gradient_in = range(self.axes.columns if with_gradient else 0)
         if path is None:
             total, first = self._zeros(), [self._zeros() for _ in gradient_in]
-            manner = Manner(None, NOTHING, None)
+            manner = Manner(None, "zeros", None)
         else:
             try:
                 total, first, manner = self._laplacian(along, gradient_in, path)
@@ -187,22 +179,21 @@ class DerivativeProblem(NamedTuple):
         self, along: Sequence[int] | Tensor, gradient_in: Sequence[int], path: _autograd.Path
     ) -> tuple[Tensor, list[Tensor], Manner]:
         """Return the sum of second derivatives and first ones, each of the shape of `outputs`."""
-        why, proof = ASKED_FOR, self._proof(path, 2)
+        reason, proof = None, self._proof(path, 2)
         if self.method != "reverse":
             try:
                 self._check_proof(proof)
                 found = self._taylor(path).laplacian(along, gradient_in)
-                return *found, Manner("taylor", RULES, "proven")
+                return *found, Manner("taylor", "rules", "proven")
             except Unsupported as error:
-                why = self._reason(error)
+                reason = self._check_fallback(error)
         weights = second_order_weights(along, self.axes, self.outputs.dim())
         gradient = [index_of(self.axes, column) for column in gradient_in]
         parts = self._reverse([*weights, *gradient], proof)
         total = sum(
             (parts[order] * weight for order, weight in weights.items()), self.inputs.new_zeros(())
         )
-        manner = Manner("reverse", why, self._known_by(proof))
-        return total, [parts[order] for order in gradient], manner
+        return total, [parts[order] for order in gradient], self._reverse_manner(proof, reason)
 
     def by_column(self, derivatives: Sequence[Tensor]) -> Tensor:
         """Join derivatives in each column, shaped as `outputs`, on the axes that columns have."""
@@ -243,11 +234,14 @@ class DerivativeProblem(NamedTuple):
         self, orders: list[MultiIndex], taylor: Taylor, proof: RowProof
     ) -> dict[MultiIndex, Tensor] | None:
         """Return first derivatives from a reverse pass per channel, None where rows may meet."""
-        source = _autograd.base(self.outputs)
-        source = self.outputs if source is None else source
-        what = tuple(self.outputs.shape), self.outputs.stride(), self.outputs.storage_offset()
+        source, known = self.outputs, None
+        what: tuple[Any, ...] = ()
         is_shared = self._is_shared() and self.outputs.numel() == self.axes.batch.numel()
-        known = recall(source, self.inputs, what, taylor.path) if is_shared else None
+        if is_shared:
+            base = _autograd.base(self.outputs)
+            source = self.outputs if base is None else base
+            what = tuple(self.outputs.shape), self.outputs.stride(), self.outputs.storage_offset()
+            known = recall(source, self.inputs, what, taylor.path)
         if known is not None:
             gradients = [known]
         elif any(wrong_formulas_on(taylor.path.nodes, 1 + self.create_graph)):
@@ -258,11 +252,11 @@ class DerivativeProblem(NamedTuple):
             )
         else:
             return None
-        if not is_shared:
-            return first_derivatives(gradients, orders, self.axes, self.outputs.shape)
-        parts = copied_derivatives(gradients[0], orders, self.axes, self.outputs.shape)
-        for part in parts.values():
-            remember(source, self.inputs, what, gradients[0], part)
+        parts = first_derivatives(gradients, orders, self.axes, self.outputs.shape)
+        if is_shared:
+            parts = {order: part.clone() for order, part in parts.items()}
+            for part in parts.values():
+                remember(source, self.inputs, what, gradients[0], part)
         return parts
 
     def _is_shared(self) -> bool:
@@ -306,13 +300,11 @@ class DerivativeProblem(NamedTuple):
     def _taylor(self, path: _autograd.Path) -> Taylor:
         return Taylor(self.outputs, self.inputs, len(self.axes.batch), path, self.create_graph)
 
-    def _reason(self, error: Unsupported) -> str:
-        """Return why reverse mode is to answer, or raise if only Taylor mode may."""
+    def _check_fallback(self, error: Unsupported) -> str:
+        """Return why reverse mode computes the answer, or raise if only Taylor mode may."""
         if self.method == "taylor":
-            raise RuntimeError(
-                f'method must be "auto" or "reverse" here, not "taylor": {error}'
-            ) from None
-        return f"Taylor mode has no answer: {error}."
+            raise RuntimeError(message("derivative.not-taylor", reason=error)) from None
+        return str(error)  # which keeps no frame alive
 
     def _check_proof(self, proof: RowProof) -> None:
         """Raise `Unsupported` if Taylor mode, which needs a proof, has none."""
@@ -322,13 +314,14 @@ class DerivativeProblem(NamedTuple):
         check_rules(proof.path)
         if self.method == "taylor" and self.rows != "independent":
             raise proof.refusal()
-        raise Unsupported("it needs a proof that rows are independent, and there is none")
+        raise Unsupported("no-proof")
 
     def _proof(self, path: _autograd.Path, order: int) -> RowProof:
         return RowProof(self.outputs, self.inputs, self.axes, path, order)
 
-    def _known_by(self, proof: RowProof) -> Vouched:
-        return "proven" if proof.holds else "vouched for"
+    def _reverse_manner(self, proof: RowProof, reason: str | None) -> Manner:
+        because = "requested" if reason is None else "no-answer"
+        return Manner("reverse", because, "proven" if proof.holds else "vouched for", reason)
 
     def _reverse(self, orders: list[MultiIndex], proof: RowProof) -> dict[MultiIndex, Tensor]:
         reverse = Reverse(

@@ -23,6 +23,7 @@ from leafgrad._derivative.double_backward import (
     check_formulas,
 )
 from leafgrad._derivative.joined_inputs import JoinedInputs
+from leafgrad._messages import message
 
 Answer = TypeVar("Answer")
 
@@ -66,7 +67,7 @@ class Reverse:
         tensors = [outputs, *(self.joined.parts if self.joined else [self.inputs])]
         partials = _without_side_effects(tensors, in_all_channels)
         return {
-            index: _joined([known[index] for known in partials], outputs.shape)
+            index: _join_channels([known[index] for known in partials], outputs.shape)
             for index in self.orders
         }
 
@@ -87,7 +88,9 @@ class Reverse:
             if any(index) and is_recorded:
                 path = self._path_of(known[index])
             nodes = path.nodes if is_recorded and path else ()
-            _check_growth(len(nodes), most, sum(index))
+            if len(nodes) > most:
+                words = {"order": sum(index), "nodes": len(nodes)}
+                raise RuntimeError(message("derivative.graph.growth", **words))
             gradient = self._gradient(known[index], create_graph=is_recorded)
             check_double_backward(nodes, order=sum(index) + 1)
             for higher in above.keys() & wanted - known.keys():
@@ -105,17 +108,6 @@ class Reverse:
             return _gradient(channel, self.inputs, create_graph=create_graph)
         return self.joined.whole_of(
             [_gradient(channel, part, create_graph=create_graph) for part in self.joined.parts]
-        )
-
-
-def _check_growth(nodes: int, most: int, order: int) -> None:
-    """Raise where a graph has grown so much that the next order may take all time and memory."""
-    if nodes > most:
-        raise RuntimeError(
-            "order must be lower where reverse mode is to answer, as a graph grows about "
-            f"threefold with each order, and that of the derivative of order {order} has "
-            f"{nodes:,} nodes here: compute outputs by what Taylor mode has rules for "
-            '(method="taylor" says what has none), or ask for a lower order'
         )
 
 
@@ -146,26 +138,7 @@ def first_derivatives(
     for order in orders:
         column = order.index(1)
         channels = [_column(g, column, axes, keeps_axis=is_column) for g in gradients]
-        found[order] = _joined(channels, shape)
-    return found
-
-
-def copied_derivatives(
-    gradient: Tensor, orders: Sequence[MultiIndex], axes: Axes, shape: torch.Size
-) -> dict[MultiIndex, Tensor]:
-    """Return what `first_derivatives` does of one channel, each in memory of its own.
-
-    Where nothing intercepts them, as vmap has no rule for these copies.
-    """
-    columns = gradient if len(axes.row) == 1 else gradient.flatten(len(axes.batch))
-    found = {}
-    for order in orders:
-        column = order.index(1)
-        if len(shape) == len(axes.batch):
-            found[order] = torch.select_copy(columns, -1, column)
-        else:
-            part = torch.slice_copy(columns, -1, column, column + 1)
-            found[order] = part if part.shape == shape else part.reshape(shape).clone()
+        found[order] = _join_channels(channels, shape)
     return found
 
 
@@ -191,17 +164,17 @@ def _column(gradient: Tensor, column: int, axes: Axes, *, keeps_axis: bool = Fal
     return gradient.narrow(-1, column, 1) if keeps_axis else gradient.select(-1, column)
 
 
-def _joined(channels: list[Tensor], shape: torch.Size) -> Tensor:
+def _join_channels(channels: list[Tensor], shape: torch.Size) -> Tensor:
     """Return channels side by side, in the `shape` of the outputs."""
     whole = channels[0] if len(channels) == 1 else torch.stack(channels, -1)
     return whole if whole.shape == shape else whole.reshape(shape)
 
 
 def _without_side_effects(tensors: Sequence[Tensor], differentiate: Callable[[], Answer]) -> Answer:
-    """Call a function that runs reverse passes, and leave no trace of them.
+    """Call a function that runs reverse passes, and undo their side effects.
 
-    It computes in the dtypes of the graph, where autocast would cast. Results that retain their
-    gradient get the one back that they had, as passes add to it.
+    Autocast is off inside, so gradients keep the dtypes of the graph. Passes add to the ``.grad``
+    of tensors that retain their gradient, so these get their earlier ``.grad`` back.
     """
     kept = [(tensor, tensor.grad) for tensor in tensors if tensor.retains_grad]
     try:
@@ -217,10 +190,9 @@ def _without_side_effects(tensors: Sequence[Tensor], differentiate: Callable[[],
 def raise_if_missing(error: RuntimeError) -> None:
     """Raise an error that says what to do if PyTorch has no formula."""
     if isinstance(error, NotImplementedError):
-        raise RuntimeError(  # noqa: TRY004 (of the graph, not of a type)
-            "outputs must be made of what PyTorch can differentiate as often as asked, but "
-            f"{str(error).rstrip('.')}: {WRITE_OUT}"
-        ) from error
+        words = {"error": str(error).rstrip("."), "help": message(WRITE_OUT)}
+        refusal = message("derivative.graph.no-formula", **words)
+        raise RuntimeError(refusal) from error  # noqa: TRY004 (of the graph, not of a type)
 
 
 def successor(index: MultiIndex, column: int) -> MultiIndex:
@@ -234,11 +206,11 @@ def plan(orders: Collection[MultiIndex]) -> list[MultiIndex]:
     One reverse pass gives all columns at once, so u_x and u_y come together, and u_xx and u_xxy
     share u_xx. The later an order, the more is there to start from.
     """
-    return [*_planned(frozenset(orders))]
+    return [*_plan(frozenset(orders))]
 
 
 @lru_cache(maxsize=256)
-def _planned(orders: frozenset[MultiIndex]) -> tuple[MultiIndex, ...]:
+def _plan(orders: frozenset[MultiIndex]) -> tuple[MultiIndex, ...]:
     known = {(0,) * len(index) for index in orders}
     chosen: list[MultiIndex] = []
     for order in sorted(orders):

@@ -24,8 +24,8 @@ from leafgrad._derivative.taylor import Unsupported
 from leafgrad._derivative.taylor.kernels import contraction, fused, recurrences
 from leafgrad._derivative.taylor.propagate import step_at
 from leafgrad._derivative.taylor.rules import RULES
-from leafgrad._derivative.taylor.rules.indexing import numbered as number_places
-from leafgrad._derivative.taylor.rules.writes import sent_back as send_back
+from leafgrad._derivative.taylor.rules.indexing import number_places
+from leafgrad._derivative.taylor.rules.view_writes import send_probe
 
 Results = Sequence[Rows | Tensor]
 
@@ -566,7 +566,7 @@ def _copy_slices(site: Site) -> Results:
     The backward of the node shows where they went.
     """
     try:
-        probe, (to_base, *to_source) = send_back(step_at(site.node, site.edges, torch.float64))
+        probe, (to_base, *to_source) = send_probe(step_at(site.node, site.edges, torch.float64))
     except Unsupported:
         return []
     base, *sources = site.inputs
@@ -589,7 +589,7 @@ def _as_strided(site: Site) -> Results:
     """A view by strides that shows each element once."""
     (rows,) = site.present
     try:
-        probe, (numbers,) = send_back(step_at(site.node, site.edges, torch.float64))
+        probe, (numbers,) = send_probe(step_at(site.node, site.edges, torch.float64))
     except Unsupported:
         return []
     numbers = numbers.cpu().flatten().long()
@@ -675,17 +675,6 @@ def _fuse_layers(site: Site) -> Results:
     return _stack_coefficients(site._replace(inputs=inputs))
 
 
-def _foreach(site: Site) -> Results:
-    """Lists of tensors, one after another: tensor i of the result depends on each tensor i."""
-    count = len(site.shapes)
-    results = []
-    for number, shape in enumerate(site.shapes):
-        none = torch.zeros([2, *[1] * len(shape)], dtype=torch.int32, device="cpu")
-        present = [rows.aligned(len(shape)) for rows in site.inputs[number::count] if rows]
-        results.append(join(present) if present else none)
-    return results if len(site.inputs) % count == 0 else []
-
-
 # --- The table
 
 
@@ -699,12 +688,14 @@ def _match(behave: Behaviour, words: str) -> tuple[Behaviour, re.Pattern[str]]:
 _KINDS = [
     _match(
         _apply_elementwise,
-        "Bernoulli Cauchy Celu:1 ConjPhysical:1 Elu:1 Eq:01 Exponential "
-        "FakeQuantizePer(Tensor|Channel)AffineCachemask Fill:012 FusedDropout G[et]:01 Geometric "
-        "IndexFill:1 LazyClone Ldexp LeakyRelu:1 L[et]:01 Lift(Fresh)? LogNormal Mvlgamma "
-        "NativeDropout(Backward)? Ne:01 Nextafter Normal:0123 PinMemory Poisson Polygamma:1 "
-        "Random:012 RreluWithNoise:01 RreluWithNoiseFunctional SpecialErfcx SpecialNdtri "
-        "Threshold:1 Uniform Zero (Mse|SmoothL1|Huber|SoftMargin)LossBackward "
+        "Addcdiv Bernoulli Cauchy Celu:1 ConjPhysical:1 Copysign:01 Deg2Rad Digamma Div:23 Elu:1 "
+        "Eq:01 Erfinv Exponential FakeQuantizePer(Tensor|Channel)AffineCachemask Fill:012 Fmax "
+        "Fmin FusedDropout G[et]:01 Geometric (Hard|Soft)shrink(Backward)? IndexFill:1 LazyClone "
+        "Ldexp LeakyRelu:1 Lerp:01 L[et]:01 Lgamma Lift(Fresh)? Logit(Backward)? LogNormal "
+        "Mvlgamma NativeDropout(Backward)? Ne:01 Nextafter Normal:0123 PinMemory Poisson "
+        "Polygamma:01 Rad2Deg Random:012 RreluWithNoise:01 RreluWithNoiseFunctional SpecialEntr "
+        "SpecialErfcx SpecialNdtri SpecialXlog1Py:012 Threshold:1 Uniform Zero "
+        "(Mse|SmoothL1|Huber|SoftMargin)LossBackward "
         "(BinaryCrossEntropy|PreluKernel|RreluWithNoise)Backward",
     ),
     _match(
@@ -829,9 +820,6 @@ def _behaviour_of_name(name: str) -> Behaviour | None:
     rule = RULES.get(name.replace(_OF_FORMULA, "Backward0"))
     if rule is not None and rule.rowwise:
         return _apply_elementwise
-    if name.startswith("Foreach"):
-        is_elementwise = _behaviour_of_name(name[len("Foreach") :]) is _apply_elementwise
-        return _foreach if is_elementwise else None
     return next((behave for behave, pattern in _KINDS if pattern.fullmatch(name)), None)
 
 
@@ -841,6 +829,14 @@ def behaviour_of(node: Node) -> Behaviour | None:
     if function is not None:
         return _OWN.get(function)
     return _behaviour_of_name(_autograd.node_name(node).removesuffix("_copy"))
+
+
+def mixes_certainly(node: Node) -> bool:
+    """Return whether a node that mixes rows surely does, so that a promise would be wrong.
+
+    Products may multiply by zeros. A sum, mean or maximum over rows has a part of each.
+    """
+    return _autograd.is_training_batch_norm(node) or behaviour_of(node) in (_mix_all, _reduce_dim)
 
 
 # The commonest kinds that only touch one saved axis, so that labels of the others show the result.

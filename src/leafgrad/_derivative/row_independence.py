@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -29,6 +28,7 @@ from leafgrad._derivative.row_behaviour import (
     UnreadableError,
     behaviour_of,
     kind_of,
+    mixes_certainly,
 )
 from leafgrad._derivative.row_spans import (
     Labels,
@@ -39,10 +39,11 @@ from leafgrad._derivative.row_spans import (
     join,
     label_batch,
 )
-from leafgrad._derivative.taylor import CUSTOM, Series, Unsupported, may_look
+from leafgrad._derivative.taylor import CUSTOM, Series, Unsupported, may_read
 from leafgrad._derivative.taylor.algebra import powers
 from leafgrad._derivative.taylor.propagate import results_of, step_at
 from leafgrad._derivative.taylor.rule import Rule
+from leafgrad._messages import message
 
 RowsArgument = Literal["proven", "independent"]
 
@@ -68,52 +69,53 @@ class RowProof:
         Of a custom function that has a rule of `taylor_rule`, the backward is read, or the rule.
         """
         self.outputs, self.inputs, self.axes, self.path = outputs, inputs, axes, path
-        self.order, self.reads_rules = order, reads_rules
+        self.order = order
+        rows = math.prod(axes.batch)  # numel() would fix the sizes in compiled code
+        self._walk = _Walk(rows, order > 1, reads_rules=reads_rules)
+        self._rows: Known | None = None
+        self._is_followed = False
 
-    @cached_property
+    @property
     def holds(self) -> bool:
         """Whether rows are proven to be independent."""
-        count = math.prod(self.axes.batch)  # numel() would fix the sizes in compiled code
+        count = self._walk.count
         if type(count) is int and count <= 1:
             return True
-        rows = self._rows
+        rows = self._follow_once(needs_sizes=True)
         return rows is not None and self._are_in_place(rows)
 
     def for_rules(self) -> RowProof:
         """Return the proof for Taylor mode: by rules of custom functions, not by backwards."""
         if not any(_autograd.forward_class(node) in CUSTOM for node in self.path.nodes):
             return self
-        given = self.outputs, self.inputs, self.axes, self.path, self.order
-        return RowProof(*given, reads_rules=True)
+        return RowProof(
+            self.outputs, self.inputs, self.axes, self.path, self.order, reads_rules=True
+        )
 
-    @cached_property
+    @property
     def is_of_formulas(self) -> bool:
         """Whether rows are proven by PyTorch's own formulas, and for any sizes that have no value.
 
         Code that is compiled for all sizes would be compiled for each of them otherwise.
         """
-        rows = self._rows_of_any_size
+        rows = self._follow_once()
         return rows is not None and not self._walk.has_unknown and self._are_in_place(rows)
 
-    @cached_property
-    def _walk(self) -> _Walk:
-        return _Walk(math.prod(self.axes.batch), self.order > 1, reads_rules=self.reads_rules)
+    def _follow_once(self, *, needs_sizes: bool = False) -> Known | None:
+        """Return the rows of each tensor on the path, None if an index has no values yet.
 
-    @cached_property
-    def _rows_of_any_size(self) -> Known | None:
-        """The rows of each tensor on the path, None if a size or an index has no value yet."""
-        try:
-            return self._follow()
-        except SymbolicSizeError:
-            return None
-
-    @cached_property
-    def _rows(self) -> Known | None:
-        """The rows of each tensor on the path, None if an index has no values yet."""
-        if self._rows_of_any_size is None and not self._walk.needs_sizes:
+        Also None if a size has no value yet, unless sizes are needed.
+        """
+        if not self._is_followed:
+            self._is_followed = True
+            try:
+                self._rows = self._follow()
+            except SymbolicSizeError:
+                self._rows = None
+        if needs_sizes and self._rows is None and not self._walk.needs_sizes:
             self._walk.needs_sizes = True
-            return self._follow()
-        return self._rows_of_any_size
+            self._rows = self._follow()
+        return self._rows
 
     def _follow(self) -> Known | None:
         seeds: Known = {self.path.start: label_batch(self.inputs.shape, len(self.axes.batch))}
@@ -140,19 +142,18 @@ class RowProof:
             return bool((Rows(span, shape).numbers <= Rows(own, shape).numbers).all())
 
     def refusal(self) -> RuntimeError:
-        """Return the error that names what could not be proven to keep rows apart."""
-        if self._rows is None:
-            return RuntimeError(_UNREADABLE)
-        kind = "element" if self.axes.is_elementwise else "row"
-        return RuntimeError(
-            f"each {kind} of outputs must depend on the same {kind} of inputs only, but "
-            f"{self._explain(self._rows)}{_shape_hint(self.inputs, self.axes)}. If they are "
-            'independent nevertheless, pass rows="independent", which promises this: no element '
-            f"of a {kind} of outputs depends on another {kind} of inputs, at any values of inputs"
-        )
+        """Return the error that names the operation in which rows may meet."""
+        rows = self._follow_once(needs_sizes=True)
+        if rows is None:
+            return RuntimeError(message("derivative.rows-must.compiled"))
+        why, is_certain = self._explain(rows)
+        key = "derivative.rows-must." + ("element" if self.axes.is_elementwise else "row")
+        sentence = message(key, why=why, shape=tuple(self.inputs.shape))
+        promise = "" if is_certain else message("derivative.rows-must.promise")
+        return RuntimeError(sentence + promise)
 
-    def _explain(self, known: Known) -> str:
-        """Return where rows meet first, or which node moves them."""
+    def _explain(self, known: Known) -> tuple[str, bool]:
+        """Return where rows meet first, or which node moves them, and whether this is certain."""
         count, batch = math.prod(self.axes.batch), self.axes.batch
         moved = ""
         for node in self.path.nodes:
@@ -163,56 +164,39 @@ class RowProof:
                 shape = tuple(map(int, made.shape))
                 rows = Rows(span, shape)
                 if not rows.are_apart(count):
-                    return _explain_meeting(node, rows, batch)
+                    return _explain_meeting(node, rows, batch), mixes_certainly(node)
+                # Here no rows meet. Does a row depend on another one only?
                 if not moved and shape[: len(batch)] == tuple(batch):
                     own = Rows(label_batch(shape, len(batch)), shape).numbers
                     wrong = (rows.numbers > own).any(0)
                     if wrong.any():
                         first = rows.numbers.expand(2, *wrong.shape)[0][wrong][0] - 1
-                        moved = f"inputs{_place(int(first), batch)} is moved to another place by "
-                        moved += _describe(node)
-        return moved or "its rows are moved to other places"
+                        row = _row_index(int(first), batch)
+                        moved = message("derivative.rows-must.moved", row=row, **_describe(node))
+        return moved or message("derivative.rows-must.moved-somewhere"), False
 
 
 def _explain_meeting(node: Node, rows: Rows, batch: torch.Size) -> str:
     count = batch.numel()
     mixed = (rows.numbers.sum(0) > count + 1).nonzero()[0]
     above, below = rows.numbers[(slice(2), *mixed)].tolist()
-    places = [_place(number, batch) for number in (count - below, above - 1)]
-    what = f"inputs{places[0]} and inputs{places[1]} may meet through"
     if _autograd.is_training_batch_norm(node):
-        return f"{what} BatchNorm in training mode: call eval() on the model and compute it again"
-    what = f"{what} {_describe(node)}"
-    if behaviour_of(node):
-        return what
-    if _autograd.forward_class(node) is not None:
-        return f"{what}, a custom function that is not seen to keep rows apart"
-    return f"{what}, of which it is not known what it does to rows"
+        key = "batch-norm"
+    elif behaviour_of(node):
+        key = "meet"
+    else:
+        key = "unknown" if _autograd.forward_class(node) is None else "custom"
+    one, other = (_row_index(number, batch) for number in (count - below, above - 1))
+    return message(f"derivative.rows-must.{key}", one=one, other=other, **_describe(node))
 
 
-def _describe(node: Node) -> str:
+def _describe(node: Node) -> dict[str, object]:
     shape = tuple(_autograd.output_types(node)[0].shape)
-    return f"{_autograd.node_name(node)} (result of shape {shape})"
+    return {"node": _autograd.node_name(node), "shape": shape}
 
 
-def _place(number: int, batch: torch.Size) -> list[int]:
+def _row_index(number: int, batch: torch.Size) -> list[int]:
     return [int(place) for place in torch.unravel_index(torch.tensor(number), batch)]
-
-
-_UNREADABLE = (
-    "each row of outputs must depend on the same row of inputs only, which cannot be proven while "
-    "code is compiled, as an index that was used has no values then: call the derivative outside "
-    'of compiled code or, if rows are independent, pass rows="independent", which promises this'
-)
-
-
-def _shape_hint(inputs: Tensor, axes: Axes) -> str:
-    if not axes.is_elementwise:
-        return ""
-    return (
-        f". If inputs of shape {tuple(inputs.shape)} holds rows with as many columns as outputs "
-        "has channels, order must be a multi-index, with a count for each column"
-    )
 
 
 # --- The walk
@@ -259,7 +243,7 @@ class _Walk:
             for edge in edges
         ]
         site = Site(node, edges, inputs, self.as_shape, self.is_in_backward)
-        behave = behaviour_of(node)
+        behave = (KINDS.get(type(node)) or kind_of(node)).behave
         self.has_unknown |= behave is None
         results = behave(site) if behave else []
         function = _autograd.forward_class(node)
@@ -269,7 +253,7 @@ class _Walk:
         elif not results and _may_be_read(node, self.depth) and not self._are_alike(site):
             results = self._read_backward(site, known)
         for number, shape in enumerate(site.shapes):
-            span = _fit(results[number], shape) if number < len(results) else None
+            span = _fit_span(results[number], shape) if number < len(results) else None
             if 0 not in shape:
                 known[node, number] = _join_all(site.present, shape) if span is None else span
 
@@ -287,7 +271,7 @@ class _Walk:
         of an input gets a part of row i of g only where row i of the result depends on row j.
         """
         self.has_unknown = True
-        sent, gradients = _recorded(site.node)
+        sent, gradients = _record_backward(site.node)
         own = {(site.node, number) for number in range(len(sent))}
         ends = own.union(map(_edge, sent))
         pairs = [
@@ -418,7 +402,7 @@ def _may_be_read(node: Node, depth: int) -> bool:
     return _autograd.forward_class(node) is not None or _autograd.is_write_into_view(node)
 
 
-def _recorded(node: Node) -> tuple[list[Tensor], list[Tensor | None]]:
+def _record_backward(node: Node) -> tuple[list[Tensor], list[Tensor | None]]:
     """Run a backward and record it, that of a custom function as a pass does.
 
     Some refuse to run elsewhere. But in a pass, PyTorch's own give nothing that this pass is not
@@ -528,7 +512,8 @@ def _move_labels(labels: Labels, node: Node, dim: int, new: int) -> Labels | Non
     place = place if place < 0 else place - max(ndim, ndim - new)  # counted from the end
     if new > 0:
         behind = -1 - place  # how many axes follow the new one
-        return labels if behind >= len(labels) else _insert(labels, len(labels) - behind)
+        at = len(labels) - behind
+        return labels if at <= 0 else (*labels[:at], None, *labels[at:])
     if -place > len(labels):
         return labels
     if labels[place] is not None:
@@ -537,20 +522,16 @@ def _move_labels(labels: Labels, node: Node, dim: int, new: int) -> Labels | Non
     return labels[:at] + labels[at + 1 :] if new else labels
 
 
-def _insert(labels: Labels, at: int) -> Labels:
-    return (*labels[:at], None, *labels[at:])
-
-
 _UNLABELLED = ((), (None,))
 
 
-def _fit(result: Rows | Tensor, shape: Shape) -> Span | None:
+def _fit_span(result: Rows | Tensor, shape: Shape) -> Span | None:
     """Return the labels or the span of a tensor of this shape, None if they do not fit."""
     if isinstance(result, Rows):
         if result.ndim != len(shape):
             return None
         if result.labels is None:
-            return _fit(result.numbers, shape)
+            return _fit_span(result.numbers, shape)
         triples = zip(result.labels, result.shape, shape, strict=True)
         return result.span if all(n is None or one == two for n, one, two in triples) else None
     if result.dim() != 1 + len(shape):
@@ -579,7 +560,7 @@ def check_vouch(
     a gradient may be zero at these values.
     """
     rows = axes.batch.numel()
-    if rows == 1 or not may_look(inputs):
+    if rows == 1 or not may_read(inputs):
         return
     vjp = _vjp_of_rows(outputs, inputs, parts, path, rows)
     ones = torch.ones(rows, dtype=torch.float64, device="cpu")
@@ -600,11 +581,8 @@ def check_vouch(
             reached &= own.isfinite() & wide.isfinite()
             if reached.any():
                 first = int(reached.any(dim=1).nonzero()[0, 0])
-                raise RuntimeError(
-                    'rows must be independent where rows="independent" promises it, but '
-                    f"inputs{_place(first, axes.batch)} reaches other rows of outputs: compute "
-                    "each row of outputs from its own row of inputs, or pass one row at a time"
-                )
+                row = _row_index(first, axes.batch)
+                raise RuntimeError(message("derivative.rows-must.promise-broken", row=row))
 
 
 def _vjp_of_rows(

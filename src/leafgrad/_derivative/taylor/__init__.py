@@ -9,8 +9,8 @@ from leafgrad._derivative.taylor.custom import CUSTOM, check_function, taylor_ru
 from leafgrad._derivative.taylor.expansion import Taylor
 from leafgrad._derivative.taylor.jet import Jet
 from leafgrad._derivative.taylor.kernels import contraction, fused, recurrences
-from leafgrad._derivative.taylor.looks import may_look
 from leafgrad._derivative.taylor.propagate import check_rules
+from leafgrad._derivative.taylor.readable import may_read
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import Unsupported
 
@@ -23,7 +23,7 @@ __all__ = [
     "Unsupported",
     "check_function",
     "check_rules",
-    "may_look",
+    "may_read",
     "taylor_rule",
 ]
 

@@ -29,7 +29,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from leafgrad._derivative.taylor.constants import made_once
+from leafgrad._derivative.taylor.constants import make_once
 
 MultiIndex = tuple[int, ...]
 Indices = tuple[int, ...]  # of coefficients, in ascending order
@@ -71,7 +71,7 @@ class Algebra:
             found |= grown
         return tuple(sorted(found))
 
-    @made_once
+    @make_once
     def degrees_at(
         self, indices: Indices, ndim: int, dtype: torch.dtype, device: torch.device
     ) -> Tensor:

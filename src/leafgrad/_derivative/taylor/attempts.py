@@ -78,23 +78,23 @@ def attempts(dtype: torch.dtype, factorial: int, order: int) -> tuple[Attempt, A
     bias, large = (0, 2.0**30) if order <= _PLAIN else (20, 0)
     if dtype == torch.float64:
         room = Room(2.0**-400 if order > 1 else 0, _MOST, large)
-        double = Attempt(_scaled(dtype, factorial, order, 5 * bias), room)
+        double = Attempt(_make_scale(dtype, factorial, order, 5 * bias), room)
         return double, search(factorial, order)[0]
-    wide = Attempt(_scaled(torch.float64, factorial, order, 300), Room(0, _MOST))
+    wide = Attempt(_make_scale(torch.float64, factorial, order, 300), Room(0, _MOST))
     if order > _SHORT:
         return wide, None
     room = Room(2.0**-30 if order > 1 else 0, 2.0**64, large)
-    return Attempt(_scaled(torch.float32, factorial, order, bias), room), wide
+    return Attempt(_make_scale(torch.float32, factorial, order, bias), room), wide
 
 
 @lru_cache(maxsize=256)
 def search(factorial: int, order: int) -> tuple[Attempt, ...]:
     """Return what is tried then, from much room below the coefficients to much above them."""
     biases = range(600, min(-300, -64 * order) - 1, -_STEP)
-    scales = (_scaled(torch.float64, factorial, order, bias) for bias in biases)
+    scales = (_make_scale(torch.float64, factorial, order, bias) for bias in biases)
     return tuple(Attempt(scale, Room(0, _MOST)) for scale in scales)
 
 
-def _scaled(dtype: torch.dtype, factorial: int, order: int, bias: int) -> Scale:
+def _make_scale(dtype: torch.dtype, factorial: int, order: int, bias: int) -> Scale:
     """Return the scale that multiplies what the factorial divides, of this order, by 2**bias."""
     return Scale(dtype, (round((math.log2(factorial) + bias) / order),))

@@ -15,7 +15,7 @@ Given = TypeVarTuple("Given")
 Made = TypeVar("Made")
 
 
-def made_once(make: Callable[[*Given], Made]) -> Callable[[*Given], Made]:
+def make_once(make: Callable[[*Given], Made]) -> Callable[[*Given], Made]:
     """Keep what a function makes, except within a mode, as that of fake tensors, or a transform.
 
     The tensors that are made there are of no use outside.
@@ -28,7 +28,7 @@ def made_once(make: Callable[[*Given], Made]) -> Callable[[*Given], Made]:
     return constant
 
 
-@made_once
+@make_once
 def number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
     """Return a number as a tensor ``[]``, which operations take faster than the number itself."""
     with torch.inference_mode(mode=False):

@@ -19,12 +19,11 @@ from leafgrad._derivative.taylor.jet import Jet
 from leafgrad._derivative.taylor.kernels.products import common_shape
 from leafgrad._derivative.taylor.rule import Result, Rule, Step
 from leafgrad._derivative.taylor.series import Series
+from leafgrad._messages import message
 
 Returned = Series | Jet | None | Sequence[Series | Jet | None]
 CustomRule = TypeVar("CustomRule", bound=Callable[..., Returned])
 CUSTOM: dict[type[torch.autograd.Function], Rule] = {}
-
-ZERO = "for zero, give Jet(value, None)"
 
 
 def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule], CustomRule]:
@@ -74,17 +73,15 @@ def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule
         [[6.0], [12.0]]
     """
     check_function(function)
+    name = function.__name__
 
     def register(rule: CustomRule) -> CustomRule:
         if not callable(rule):
-            raise TypeError(
-                f"the rule of {function.__name__} must be a function of ctx and a series for each "
-                f"tensor, not {rule!r}; write @taylor_rule({function.__name__}) above its def"
-            )
+            raise TypeError(message("derivative.rule.not-callable", function=name, value=rule))
 
         def checked(step: Step, *inputs: Series | None) -> Result:
             given = [series and series.computed() for series in inputs]
-            return _checked(function.__name__, step, given, rule(step.node, *given))
+            return _check_results(name, step, given, rule(step.node, *given))
 
         CUSTOM[function] = Rule(checked)
         return rule
@@ -97,13 +94,11 @@ def check_function(function: object) -> None:
     base = torch.autograd.Function
     if isinstance(function, type) and issubclass(function, base) and function is not base:
         return
-    raise TypeError(
-        "taylor_rule must be given the class of a torch.autograd.Function, not "
-        f"{_named(function)}; {_cure(function)}"
-    )
+    cure = message(f"derivative.rule.{_cure(function)}")
+    raise TypeError(message("derivative.rule.class", value=_describe(function), help=cure))
 
 
-def _named(function: object) -> str:
+def _describe(function: object) -> str:
     if isinstance(function, type):
         return f"the class {function.__name__}"
     if inspect.isroutine(function):
@@ -112,69 +107,50 @@ def _named(function: object) -> str:
 
 
 def _cure(function: object) -> str:
+    """Return the message that says what to pass instead."""
     if inspect.isfunction(function):
-        return "write @taylor_rule(Function) above the rule, with the class that it is for"
-    if isinstance(function, torch.autograd.Function):
-        return "pass its class"
-    return (
-        "an operation of another kind can have a rule of yours where the forward of a Function of "
-        "yours applies it"
-    )
+        return "class-decorate"
+    return "class-instance" if isinstance(function, torch.autograd.Function) else "class-wrap"
 
 
-def _checked(name: str, step: Step, given: Sequence[Series | None], found: object) -> Result:
+def _check_results(name: str, step: Step, given: Sequence[Series | None], found: object) -> Result:
     """Return what a rule returned as a series ``[K, *shape]`` for each output, or raise."""
     outputs = step.results
     if found is None:
-        raise TypeError(
-            f"the Taylor rule of {name} must return a Jet, a Series or a list of these, not None: "
-            f"is its return missing? {ZERO}"
-        )
+        raise TypeError(message("derivative.rule.none", function=name))
     results: Sequence[object] = found if isinstance(found, list | tuple) else [found]
     if len(results) != len(outputs):
-        raise ValueError(
-            f"the Taylor rule of {name} must return a result for each of the {len(outputs)} "
-            f"outputs of {name}, not {len(results)}: return a list, with None for zero"
-        )
+        words = {"function": name, "wanted": len(outputs), "count": len(results)}
+        raise ValueError(message("derivative.rule.count", **words))
     return [
-        _fitted(name, result, output, given)
+        _check_series(name, result, output, given)
         for result, output in zip(results, outputs, strict=True)
     ]
 
 
-def _fitted(
+def _check_series(
     name: str, result: object, output: _autograd.TensorType, given: Sequence[Series | None]
 ) -> Series | None:
     """Return the series of one result, or raise where it is not ``[K, *shape of the output]``."""
     shape = tuple(output.shape)
-    what = f"the Taylor rule of {name} must return"
+    words: dict[str, object] = {"function": name, "wanted": shape}
     if isinstance(result, Jet):
-        if tuple(result.value.shape) != shape:
-            raise ValueError(
-                f"{what} a Jet of the shape {shape} of the output, not {tuple(result.value.shape)}"
-            )
+        if (size := tuple(result.value.shape)) != shape:
+            raise ValueError(message("derivative.rule.value-shape", shape=size, **words))
         result = result.series
     if result is None:
         return None
     if not isinstance(result, Series):
-        cure = ": compute with Jet(value, series) in place of the tensors, and return the jet"
-        raise TypeError(
-            f"{what} a Jet, a Series or a list of these, not a {type(result).__name__}"
-            f"{cure if isinstance(result, Tensor) else ''}"
-        )
+        key = "derivative.rule.tensor" if isinstance(result, Tensor) else "derivative.rule.type"
+        raise TypeError(message(key, type=type(result).__name__, **words))
     if len(result.shape) > len(shape) or common_shape(result.shape, shape) != shape:
-        raise ValueError(f"{what} a Series of the shape {shape} of the output, not {result.shape}")
+        raise ValueError(message("derivative.rule.series-shape", shape=result.shape, **words))
     known = [series for series in given if series is not None]
     if all(series.algebra is not result.algebra for series in known):
-        raise ValueError(
-            f"{what} a Series that comes from those that it was called with, not one of another "
-            "call: compute it in the rule"
-        )
+        raise ValueError(message("derivative.rule.another-call", function=name))
     if _is_rounded(result.dtype, output.dtype, known):
-        raise ValueError(
-            f"{what} a Series in {output.dtype}, as the output is, not {result.dtype}: leave out "
-            "what casts it"
-        )
+        words |= {"wanted": output.dtype, "dtype": result.dtype}
+        raise ValueError(message("derivative.rule.dtype", **words))
     return result
 
 

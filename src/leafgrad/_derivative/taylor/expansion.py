@@ -28,17 +28,15 @@ from leafgrad._derivative.taylor.algebra import (
     squares,
 )
 from leafgrad._derivative.taylor.attempts import Attempt, attempts, search
-from leafgrad._derivative.taylor.constants import made_once
+from leafgrad._derivative.taylor.constants import make_once
 from leafgrad._derivative.taylor.dtypes import is_on
-from leafgrad._derivative.taylor.looks import may_look
 from leafgrad._derivative.taylor.modes import run_in
 from leafgrad._derivative.taylor.propagate import replay
-from leafgrad._derivative.taylor.range_check import Factorials, Look
+from leafgrad._derivative.taylor.range_check import Factorials, RangeCheck
+from leafgrad._derivative.taylor.readable import may_read
 from leafgrad._derivative.taylor.scale import Scale
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import unsupported_if
-
-_TANGENT = "forward mode AD is on, whose tangents do not come along on this walk"
 
 
 class Moved(NamedTuple):
@@ -116,22 +114,25 @@ class Taylor(NamedTuple):
         return modes
 
     def _in_range(self, algebra: Algebra, moved: Moved, asked: Factorials) -> dict[int, Tensor]:
-        """Return what is asked for times its factorials, each of the shape of outputs.
+        """Return the coefficients in `asked` times their factorials, each of the shape of outputs.
 
-        No coefficient has left the range on the way: where one did, another scale is taken.
+        If a coefficient left the range of its dtype on the way, compute again with another scale.
         """
-        unsupported_if(_autograd.has_tangent(self.outputs), _TANGENT)
+        unsupported_if(_autograd.has_tangent(self.outputs), "tangent")
+        # Compute with the first scale.
         tried, better = attempts(self.inputs.dtype, asked[max(asked)], algebra.order)
         scale = tried.scale
         found = self._coefficients(algebra, moved, scale).computed()
-        look = Look(self.outputs, self.batch, asked)
+        # Read the coefficients, and find a better scale if one left the range.
+        check = RangeCheck(self.outputs, self.batch, asked)
         has_coefficients = not asked.keys().isdisjoint(found.indices)
-        is_looked_at = has_coefficients and may_look(self.inputs)
-        if is_looked_at and not look.fits_plainly(found, tried.room):
+        is_readable = has_coefficients and may_read(self.inputs)
+        if is_readable and not check.fits_plainly(found, tried.room):
             with torch.no_grad():
-                scale = self._best_scale(found, moved, look, tried, better)
+                scale = self._best_scale(found, moved, check, tried, better)
             if scale is not tried.scale:
                 found = self._coefficients(algebra, moved, scale).computed()
+        # Multiply by the factorials, and undo the scale.
         known = dict(zip(found.indices, found.stack.unbind(0), strict=True))
         return {
             index: self._result(known.get(index), scale, factorial, algebra.degrees[index])
@@ -139,26 +140,26 @@ class Taylor(NamedTuple):
         }
 
     def _best_scale(
-        self, found: Series, moved: Moved, look: Look, tried: Attempt, better: Attempt | None
+        self, found: Series, moved: Moved, check: RangeCheck, tried: Attempt, better: Attempt | None
     ) -> Scale:
         """Return the scale tried, which gave these ``[K, *batch, *channels]``, or a better one."""
-        if look.fits(found, tried.room):
+        if check.fits(found, tried.room):
             return tried.scale
         if better is not None:
             exact = self._coefficients(found.algebra, moved, better.scale)
-            if look.fits(exact, better.room):
-                return tried.scale if look.confirms(found, tried, exact, better) else better.scale
-        return self._searched(found.algebra, moved, look)
+            if check.fits(exact, better.room):
+                return tried.scale if check.confirms(found, tried, exact, better) else better.scale
+        return self._search_scale(found.algebra, moved, check)
 
-    def _searched(self, algebra: Algebra, moved: Moved, look: Look) -> Scale:
+    def _search_scale(self, algebra: Algebra, moved: Moved, check: RangeCheck) -> Scale:
         """Return for each row the first scale with which no coefficient leaves the range.
 
         Where there is none, that is no matter of scale: a function is infinite, or not a number.
         """
-        tried = search(look.asked[max(look.asked)], algebra.order)
+        tried = search(check.asked[max(check.asked)], algebra.order)
         rows = self.inputs.new_full(self.outputs.shape[: self.batch], -1, dtype=torch.long)
         for number, (scale, room) in enumerate(tried):
-            fit = look.rows_that_fit(self._coefficients(algebra, moved, scale), room)
+            fit = check.rows_that_fit(self._coefficients(algebra, moved, scale), room)
             rows = torch.where((rows < 0) & fit, number, rows)
             if (rows >= 0).all():
                 break
@@ -171,7 +172,7 @@ class Taylor(NamedTuple):
     def _coefficients(self, algebra: Algebra, moved: Moved, scale: Scale) -> Series:
         """Return the series ``[K, *batch, *channels]`` of outputs where columns are `moved`."""
         x = self.inputs
-        unsupported_if(not is_on(x.device, scale.dtype), "its order takes double precision")
+        unsupported_if(not is_on(x.device, scale.dtype), "double")
         seed = Series(
             algebra=algebra,
             indices=moved.indices,
@@ -220,7 +221,7 @@ def _plan(orders: frozenset[MultiIndex]) -> tuple[Algebra, dict[MultiIndex, int]
     return monomials(indices), place, moved
 
 
-@made_once
+@make_once
 def _units(
     columns: tuple[int, ...],
     row: tuple[int, ...],

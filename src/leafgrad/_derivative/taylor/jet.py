@@ -26,6 +26,7 @@ from leafgrad._derivative.taylor.dtypes import at_least
 from leafgrad._derivative.taylor.kernels import recurrences, sigmoidal
 from leafgrad._derivative.taylor.matrix_products import constant_times, product, times_constant
 from leafgrad._derivative.taylor.series import Number, Series
+from leafgrad._messages import message
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
@@ -58,15 +59,9 @@ class Jet:
     def __init__(self, value: Tensor, series: Series | None) -> None:
         """Check and keep both, in less time than the dataclass would take to keep them."""
         if not isinstance(value, Tensor):
-            raise TypeError(
-                f"the value of a Jet must be a tensor, not of type {type(value).__name__}; take it "
-                "from ctx.saved_tensors"
-            )
+            raise TypeError(message("derivative.jet.value", type=type(value).__name__))
         if series is not None and type(series) is not Series:
-            raise TypeError(
-                "the series of a Jet must be one that the rule was called with or has computed, or "
-                f"None where it is zero, not of type {type(series).__name__}"
-            )
+            raise TypeError(message("derivative.jet.series", type=type(series).__name__))
         if series is not None:  # which may have more range than the value that was saved
             value = at_least(value, series.dtype)
         _set_value(self, value)
@@ -116,10 +111,8 @@ class Jet:
     def __matmul__(self, other: Jet | Tensor) -> Jet:
         other = other if isinstance(other, Jet) else Jet(other, None)
         if min(self.value.dim(), other.value.dim()) < _OF_A_MATRIX:
-            raise TypeError(
-                "both sides of @ must have two axes or more where one is a Jet, not "
-                f"{self.value.dim()} and {other.value.dim()}: give a vector another by [:, None]"
-            )
+            words = {"one": self.value.dim(), "other": other.value.dim()}
+            raise TypeError(message("derivative.jet.matrix", **words))
         return Jet(self.value @ other.value, _product_of_matrices(self, other))
 
     def __rmatmul__(self, other: Tensor) -> Jet:

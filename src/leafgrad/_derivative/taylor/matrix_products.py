@@ -25,7 +25,7 @@ def constant_times(matrix: Tensor, x: Series) -> Series:
     """Return a constant ``[..., a, b]`` times ``[K, ..., b, c]``."""
     shape = (*x.shape[:-2], matrix.shape[-2], x.shape[-1])
     if matrix.layout != torch.strided:  # which PyTorch multiplies by one matrix at a time
-        unsupported_if(matrix.dim() != 2, "it multiplies by a batch of sparse matrices")  # noqa: PLR2004
+        unsupported_if(matrix.dim() != 2, "sparse-batch")  # noqa: PLR2004
         columns = x.full().movedim(0, 1)
         found = (matrix @ columns.flatten(1)).unflatten(1, columns.shape[1:])
         return x.changed(found.movedim(1, 0), shape=shape)
@@ -35,11 +35,11 @@ def constant_times(matrix: Tensor, x: Series) -> Series:
 def product(one: Tensor, x: Series, two: Tensor, y: Series) -> Series:
     """Return the product ``[K, ..., a, c]`` of matrices that both have a value and a series."""
     linear = times_constant(x, two) + constant_times(one, y)
-    mixed = _mixed(x, y, linear)
+    mixed = _multiply_series(x, y, linear)
     return linear if mixed is None else linear + mixed
 
 
-def _mixed(x: Series, y: Series, linear: Series) -> Series | None:
+def _multiply_series(x: Series, y: Series, linear: Series) -> Series | None:
     """Return ``sum_j A_j B_{k-j}``, ``[K, ..., a, c]``, None where there is none.
 
     Products with the same result are one product: rows side by side times columns one above the

@@ -1,4 +1,4 @@
-"""Modes of PyTorch that a function computes in, whatever mode its caller is in."""
+"""Run a function in a mode of PyTorch, whatever mode its caller is in."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Result = TypeVar("Result")
 def run_in(
     choose_mode: Callable[..., AbstractContextManager[Any] | None],
 ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Decorate a function that runs in a mode; the choice is None if that mode is on already.
+    """Decorate a function to run in the mode that `choose_mode` returns.
 
-    To enter a mode takes longer than to ask for it.
+    It returns None if that mode is on already, because entering a mode takes longer than a check.
     """
 
     def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -36,7 +36,7 @@ def run_in(
 
 
 def recording(*_: object, **__: object) -> AbstractContextManager[Any] | None:
-    """Choose the mode in which PyTorch records operations and tensors keep their versions."""
+    """Return the mode in which PyTorch records operations and tensors have versions."""
     if torch.is_grad_enabled() and not torch.is_inference_mode_enabled():
         return None
     return torch.inference_mode(mode=False)

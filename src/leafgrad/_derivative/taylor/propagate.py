@@ -25,6 +25,7 @@ from leafgrad._derivative.taylor.rule import Result, Rule, Step
 from leafgrad._derivative.taylor.rules import rule_of
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import Unsupported
+from leafgrad._messages import message
 
 
 def replay(path: _autograd.Path, seed: Series, *, is_in_backward: bool = False) -> Series | None:
@@ -50,7 +51,7 @@ def replay(path: _autograd.Path, seed: Series, *, is_in_backward: bool = False) 
         step = step_at(node, edges, seed.dtype, is_in_backward=is_in_backward)
         rule = rule_of(node, step.name)
         if rule is None:
-            raise Unsupported(f"outputs was computed through {_described(node)}")
+            raise Unsupported("node", node=_describe(node))
         results = results_of(rule, step, inputs)
         for number, result in enumerate(results):
             if result is not None:
@@ -64,7 +65,7 @@ def check_rules(path: _autograd.Path) -> None:
     """Raise `Unsupported` if a node on the path has no rule."""
     for node in path.nodes:
         if rule_of(node, _autograd.node_name(node)) is None:
-            raise Unsupported(f"outputs was computed through {_described(node)}")
+            raise Unsupported("node", node=_describe(node))
 
 
 def step_at(
@@ -87,8 +88,8 @@ def check_results(
     """Raise where a result is read that the rule does not give, as what a norm divided by."""
     edges = [(step.node, number) for number in range(given, len(step.results))]
     if any(edge in read or edge == end for edge in edges):
-        what = f"its rule gives {given} of its {len(step.results)} results"
-        raise Unsupported(f"outputs was computed through {step.name}, and {what}")
+        reason = Unsupported("reason.results", count=given, all=len(step.results))
+        raise Unsupported("step", node=step.name, reason=reason)
 
 
 def results_of(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
@@ -104,16 +105,16 @@ def results_of(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Seque
         if 0 in made[0].shape and all(0 in result.shape for result in made):
             return [None] * len(made)
         given = zip(_as_tuple(rule.propagate(step, *inputs)), made, strict=False)
-        return [series and _fitted(step, series, result) for series, result in given]
+        return [series and _fit_series(step, series, result) for series, result in given]
     except Unsupported as error:
-        raise Unsupported(f"outputs was computed through {step.name}, and {error}") from None
+        raise Unsupported("step", node=step.name, reason=error) from None
 
 
 def _check_real(parts: Iterable[Series | _autograd.TensorType | None]) -> None:
     """Raise where one of the dtypes is complex."""
     for part in parts:
         if part is not None and part.dtype.is_complex:
-            raise Unsupported("it computes with complex numbers")
+            raise Unsupported("reason.complex")
 
 
 def _as_tuple(results: Result) -> Sequence[Series | None]:
@@ -123,7 +124,7 @@ def _as_tuple(results: Result) -> Sequence[Series | None]:
     return (results.series,) if isinstance(results, Jet) else results
 
 
-def _fitted(step: Step, series: Series, result: _autograd.TensorType) -> Series:
+def _fit_series(step: Step, series: Series, result: _autograd.TensorType) -> Series:
     """Return a series ``[K, *shape of the result]``, with no less precision than this."""
     shape = tuple(result.shape)
     if series.shape != shape:
@@ -133,19 +134,16 @@ def _fitted(step: Step, series: Series, result: _autograd.TensorType) -> Series:
     return series.changed(series.stack.to(step.wide(result.dtype)))
 
 
-def _described(node: Node) -> str:
-    """Name a node that has no rule, and say where its function is if it may be given one."""
+def _describe(node: Node) -> str:
+    """Name a node that has no rule, and say where its function is if it can get one."""
     name, function = _autograd.node_name(node), _autograd.forward_class(node)
     if function is None:
-        return f"{name}, which has no rule"
+        return message("derivative.no-rule", node=name)
+    module = function.__module__
+    if module.startswith("leafgrad."):
+        return message("derivative.rule-of-leafgrad", node=name)
+    if module.startswith("torch."):
+        return message("derivative.rule-of-torch", node=name, module=module)
     code = getattr(inspect.unwrap(function.forward), "__code__", None)
-    if function.__module__.startswith("leafgrad."):
-        return f"{name}, a derivative of leafgrad's: ask for all orders in one call instead"
-    if function.__module__.startswith("torch."):
-        return (
-            f"{name}, which {function.__module__} made and which can have no rule: apply it within "
-            "the forward of a torch.autograd.Function of your own, and register a rule for that by "
-            "leafgrad.taylor_rule"
-        )
     where = f" ({code.co_filename}:{code.co_firstlineno})" if code else ""
-    return f"{name}{where}, which has no rule: register one by leafgrad.taylor_rule"
+    return message("derivative.register-rule", node=name, where=where)

@@ -1,4 +1,4 @@
-"""A look at coefficients of outputs, which tells whether any left the range of its dtype.
+"""Check whether any coefficient of the outputs left the range of its dtype.
 
 The outputs are ``[*batch, *channels]``, their coefficients ``[K, *batch, *channels]``.
 """
@@ -20,8 +20,14 @@ Factorials = Mapping[int, int]  # what a coefficient is multiplied by, by the in
 _NEAR = 8  # in eps: what is less exact may have left the range
 
 
-class Look(NamedTuple):
-    """What is looked at: the coefficients of these outputs that are `asked` for."""
+class RangeCheck(NamedTuple):
+    """A check of the coefficients of these outputs.
+
+    Attributes:
+        outputs: The tensor ``[*batch, *channels]`` that is differentiated.
+        batch: The number of axes that count rows.
+        asked: The indices of the coefficients that the caller needs, with their factorials.
+    """
 
     outputs: Tensor
     batch: int

@@ -7,7 +7,7 @@ that the node saved (see `propagate`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -18,6 +18,7 @@ from leafgrad import _autograd
 from leafgrad._derivative.taylor.dtypes import at_least, wider
 from leafgrad._derivative.taylor.jet import Jet
 from leafgrad._derivative.taylor.series import Series
+from leafgrad._messages import message
 
 Result = Series | Jet | None | Sequence[Series | None]
 Propagate = Callable[..., Result]  # of a step and a series, or None, for each input
@@ -40,6 +41,11 @@ class Rule(NamedTuple):
     rowwise: bool = False
     has_exact_type: bool = False
     is_for_complex: bool = False
+
+
+def make_rules(table: Mapping[str, Propagate], **properties: bool) -> dict[str, Rule]:
+    """Make the rules of kinds of nodes that have the same properties, by PyTorch's names."""
+    return {name: Rule(propagate, **properties) for name, propagate in table.items()}
 
 
 class Step(NamedTuple):
@@ -88,10 +94,8 @@ class Step(NamedTuple):
         if not isinstance(value, Tensor):
             return value
         if lack := _autograd.lacking_memory(value):
-            raise RuntimeError(
-                f"what {self.name} saved as {name!r} must hold data, but {lack}: give it back its "
-                "memory, which untyped_storage().resize_() took"
-            )
+            words = {"node": self.name, "name": name, "lack": lack}
+            raise RuntimeError(message("derivative.tensor.saved-memory", **words))
         if value.dtype == self.dtype or not (value.is_floating_point() or value.is_complex()):
             return value
         return at_least(value, self.dtype)

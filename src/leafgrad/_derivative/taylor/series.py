@@ -24,9 +24,10 @@ from leafgrad._derivative.taylor.kernels.composed import Composed, Derivatives
 from leafgrad._derivative.taylor.kernels.contraction import contract, product
 from leafgrad._derivative.taylor.kernels.fused import FusedLayers, Layer, is_near_one
 from leafgrad._derivative.taylor.kernels.plans import Recurrence, contraction, recurrence
-from leafgrad._derivative.taylor.kernels.products import common_shape, kept_where
+from leafgrad._derivative.taylor.kernels.products import common_shape, keep_where
 from leafgrad._derivative.taylor.kernels.sigmoidal import DerivativeOfValue, Sigmoidal
 from leafgrad._derivative.taylor.unsupported import Unsupported
+from leafgrad._messages import message
 
 Number = complex | float | int
 
@@ -68,7 +69,7 @@ class Series:
     def from_end(self, dim: int) -> int:
         """Return an axis counted from the end, where the stack has it as well."""
         if not self.shape:
-            raise Unsupported("it counts an axis of a number, which has none")
+            raise Unsupported("reason.no-axis")
         return dim - self.ndim if dim >= 0 else dim
 
     def changed(
@@ -150,7 +151,7 @@ class Series:
         wide = self.broadcast(common_shape(self.shape, keep.shape))
         if wide.dtype.is_complex:
             return wide.changed(torch.where(keep, wide.stack, 0))
-        return wide.changed(kept_where(keep.to(wide.dtype), wide.stack))
+        return wide.changed(keep_where(keep.to(wide.dtype), wide.stack))
 
     def spread(self, indices: Indices) -> Tensor:
         """Return a stack ``[len(indices), *shape]``, with zeros at those that are not here."""
@@ -226,10 +227,7 @@ class Series:
         index = index if isinstance(index, tuple) else (index,)
         kinds = {int, slice, EllipsisType, NoneType}
         if not {*map(type, index)} <= kinds:
-            raise TypeError(
-                "a Jet must be indexed by numbers, slices, ... and None, not by tensors or lists: "
-                "multiply by a matrix of zeros and ones to take columns"
-            )
+            raise TypeError(message("derivative.jet.index"))
         stack = self.full()[(slice(None), *index)]
         return self.changed(stack, shape=stack.shape[1:])
 

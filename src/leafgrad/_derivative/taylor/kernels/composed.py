@@ -137,7 +137,7 @@ def _sum(plan: Recurrence, terms: Sequence[Term], argument: Tensor) -> Tensor:
     last power not computed: ``c_m h**m`` is added up as ``h (c_m h**(m-1))``.
     """
     (tensor, factor), *others = terms
-    total = _padded(product_times(argument, tensor, factor), 0, plan.size)
+    total = _pad(product_times(argument, tensor, factor), 0, plan.size)
     is_recorded = torch.is_grad_enabled() or _autograd.is_intercepted()
     steps = [*zip(plan.powers, others, strict=False)]
     power = argument
@@ -149,13 +149,13 @@ def _sum(plan: Recurrence, terms: Sequence[Term], argument: Tensor) -> Tensor:
             break
         power = contract(above.step, 2, argument, power)
         if is_recorded:
-            total = total + _padded(power * tensor * factor, above.first, plan.size)
+            total = total + _pad(power * tensor * factor, above.first, plan.size)
         else:
             total[above.first : above.first + len(power)].addcmul_(power, tensor, value=factor)
     return total
 
 
-def _padded(stack: Tensor, first: int, size: int) -> Tensor:
+def _pad(stack: Tensor, first: int, size: int) -> Tensor:
     """Return ``[n, *shape]`` as places from the first on of ``[size, *shape]``, zero elsewhere."""
     if len(stack) == size:
         return stack

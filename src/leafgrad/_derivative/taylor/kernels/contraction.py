@@ -57,7 +57,7 @@ def contract(
         A stack ``[sizes[slot], *shape]``.
     """
     if not torch.is_grad_enabled():
-        return _contracted(plan, slot, first, second, start)
+        return _contract_into(plan, slot, first, second, start)
     result: Tensor = _autograd.applied(_Contract, plan, slot, first, second, start)
     return result
 
@@ -69,7 +69,7 @@ class _Contract(Function):
     ) -> Tensor:
         ctx.save_for_backward(first, second)
         ctx.plan, ctx.slot = plan, slot
-        return _contracted(plan, slot, first, second, start)
+        return _contract_into(plan, slot, first, second, start)
 
     @staticmethod
     @holomorphic
@@ -81,19 +81,19 @@ class _Contract(Function):
         to_first = to_second = None
         if needs_first:
             pair = (gradient, second) if ctx.slot < high else (second, gradient)
-            to_first = summed_to(vjp(ctx.plan, low, *pair), first.shape)
+            to_first = sum_to_shape(vjp(ctx.plan, low, *pair), first.shape)
         if needs_second:
             pair = (gradient, first) if ctx.slot < low else (first, gradient)
-            to_second = summed_to(vjp(ctx.plan, high, *pair), second.shape)
+            to_second = sum_to_shape(vjp(ctx.plan, high, *pair), second.shape)
         return None, None, to_first, to_second, gradient if needs_start else None
 
 
-def _contracted(
+def _contract_into(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None
 ) -> Tensor:
     """Do what `contract` does, with its shapes, by writing into a stack that is new."""
     if _autograd.is_intercepted():
-        return _written_out(plan, slot, first, second, start)
+        return _contract_out_of_place(plan, slot, first, second, start)
     if start is None:
         shape = common_shape(first.shape[1:], second.shape[1:])
         out = first.new_empty(plan.sizes[slot], *shape)
@@ -119,11 +119,11 @@ def vjp(
 ) -> Tensor:
     """Do what `contract` does, with its shapes, where either stack may be a batch of gradients."""
     if _autograd.is_batch(first) or _autograd.is_batch(second):
-        return _written_out(plan, slot, first, second, start)
+        return _contract_out_of_place(plan, slot, first, second, start)
     return contract(plan, slot, first, second, start)
 
 
-def _written_out(
+def _contract_out_of_place(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None
 ) -> Tensor:
     """Do what `contract` does, with its shapes, by operations that write into nothing."""
@@ -152,7 +152,7 @@ def product(plan: Contraction, one: Tensor, a: Tensor, two: Tensor, b: Tensor) -
         A stack ``[N, *shape]`` of the broadcast shape.
     """
     if not torch.is_grad_enabled():
-        return _multiplied(plan, one, a, two, b)
+        return _multiply_into(plan, one, a, two, b)
     result: Tensor = _autograd.applied(_Product, plan, one, a, two, b)
     return result
 
@@ -164,7 +164,7 @@ class _Product(Function):
     ) -> Tensor:
         ctx.save_for_backward(one, a, two, b)
         ctx.plan = plan
-        return _multiplied(plan, one, a, two, b)
+        return _multiply_into(plan, one, a, two, b)
 
     @staticmethod
     @holomorphic
@@ -172,17 +172,15 @@ class _Product(Function):
         one, a, two, b = ctx.saved_tensors
         (gradient,) = gradients
         is_recorded = torch.is_grad_enabled() or _autograd.is_batch(gradient)
-        to_value, to_series = (
-            (_dot, _sent_back) if is_recorded else (_dot_written, _sent_and_written)
-        )
+        to_value, to_series = (_dot, _send_back) if is_recorded else (_dot_into, _send_back_into)
         _, _, needs_a, _, needs_b = ctx.needs_input_grad
-        to_one = summed_to(to_value(gradient, b), one.shape)
-        to_two = summed_to(to_value(gradient, a), two.shape)
+        to_one = sum_to_shape(to_value(gradient, b), one.shape)
+        to_two = sum_to_shape(to_value(gradient, a), two.shape)
         to_a = to_b = None
         if needs_a:
-            to_a = summed_to(to_series(ctx.plan, 0, two, b, gradient), a.shape)
+            to_a = sum_to_shape(to_series(ctx.plan, 0, two, b, gradient), a.shape)
         if needs_b:
-            to_b = summed_to(to_series(ctx.plan, 1, one, a, gradient), b.shape)
+            to_b = sum_to_shape(to_series(ctx.plan, 1, one, a, gradient), b.shape)
         return None, to_one, to_a, to_two, to_b
 
 
@@ -191,7 +189,7 @@ def _dot(gradient: Tensor, factor: Tensor) -> Tensor:
     return (gradient[: len(factor)] * factor).sum(0)
 
 
-def _dot_written(gradient: Tensor, factor: Tensor) -> Tensor:
+def _dot_into(gradient: Tensor, factor: Tensor) -> Tensor:
     """Do what `_dot` does, with its shapes, by writing into a tensor that is new."""
     total = gradient[0] * factor[0]
     for place in range(1, len(factor)):
@@ -199,7 +197,7 @@ def _dot_written(gradient: Tensor, factor: Tensor) -> Tensor:
     return total
 
 
-def _sent_back(
+def _send_back(
     plan: Contraction, slot: int, value: Tensor, factor: Tensor, gradient: Tensor
 ) -> Tensor:
     """Return the gradient ``[n, *shape]`` of the stack in `slot`, 0 or 1, of a `product`.
@@ -209,17 +207,17 @@ def _sent_back(
     return vjp(plan, slot, factor, gradient, start=gradient[: len(factor)] * value)
 
 
-def _sent_and_written(
+def _send_back_into(
     plan: Contraction, slot: int, value: Tensor, factor: Tensor, gradient: Tensor
 ) -> Tensor:
-    """Do what `_sent_back` does, with its shapes, by writing into a stack that is new."""
+    """Do what `_send_back` does, with its shapes, by writing into a stack that is new."""
     out = gradient[: len(factor)] * value
     sums, left, right = StackViews(out), StackViews(factor), StackViews(gradient)
     add_products(sums, left, right, plan.table(slot, is_added=True))
     return out
 
 
-def _multiplied(plan: Contraction, one: Tensor, a: Tensor, two: Tensor, b: Tensor) -> Tensor:
+def _multiply_into(plan: Contraction, one: Tensor, a: Tensor, two: Tensor, b: Tensor) -> Tensor:
     """Do what `product` does, with its shapes, by writing into a stack that is new."""
     by_two, by_one = (common_shape(x.shape[1:], y.shape) for x, y in ((a, two), (b, one)))
     out = a.new_empty(plan.sizes[2], *common_shape(by_two, by_one))
@@ -241,7 +239,7 @@ def elementwise_vjp(plan: Recurrence, slope: Tensor, gradient: Tensor) -> Tensor
     return vjp(plan.product, 0, slope, gradient, start=plan.of_argument(gradient))
 
 
-def summed_to(gradient: Tensor, shape: torch.Size) -> Tensor:
+def sum_to_shape(gradient: Tensor, shape: torch.Size) -> Tensor:
     """Return a gradient summed along the axes that were broadcast, so that it has this shape."""
     return gradient if gradient.shape == shape else gradient.sum_to_size(shape)
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from leafgrad._derivative.taylor.constants import number
 from leafgrad._derivative.taylor.kernels.composed import MOST, Term
-from leafgrad._derivative.taylor.kernels.products import kept_where, product_times
+from leafgrad._derivative.taylor.kernels.products import keep_where, product_times
 
 _NORMAL_IS_ZERO = 40.0
 _LOGISTIC_IS_ZERO = 800.0
@@ -210,4 +210,4 @@ def of_elu(value: Tensor, slope: float, depth: float) -> Iterator[Term]:
     falling: Tensor = torch.ops.aten.elu_backward(one, depth / slope, slope, 1, False, value)  # noqa: FBT003
     first = torch.add(falling, value.clamp(-1, 1), alpha=0)  # not a number where the value is none
     yield first, 1
-    yield from cycle([(kept_where(-value, first), 1)])
+    yield from cycle([(keep_where(-value, first), 1)])

@@ -23,7 +23,7 @@ from torch.autograd import Function
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor.kernels.composed import Composed
-from leafgrad._derivative.taylor.kernels.contraction import summed_to
+from leafgrad._derivative.taylor.kernels.contraction import sum_to_shape
 from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal
 
 # A function with a value at order 0, of its result or its argument, or the product with a matrix.
@@ -91,16 +91,16 @@ class FusedLayers:
     @cached_property
     def stack(self) -> Tensor:
         """The coefficients after the last layer, ``[N, *rows, columns]``, times the factor."""
-        made = self._made()
+        made = self._compute()
         return made if self.factor == 1 else made * self.factor
 
-    def _made(self) -> Tensor:
+    def _compute(self) -> Tensor:
         if torch.is_grad_enabled() and any(self.layers):
             result: Tensor = _autograd.applied(_Fused, self.layers, self.start, *self.tensors)
             return result
         slices = _row_slices(self.layers, self.start, self.tensors)
         blocks = [_RowBlock(self.layers, self.start, self.tensors, rows) for rows in slices]
-        return _joined([block.forward(keeps=False) for block in blocks])
+        return _join_rows([block.forward(keeps=False) for block in blocks])
 
 
 class _Fused(Function):
@@ -108,7 +108,7 @@ class _Fused(Function):
     def forward(ctx: Any, layers: Layers, start: Tensor, *tensors: Tensor) -> Tensor:
         slices = _row_slices(layers, start, tensors)
         blocks = [_RowBlock(layers, start, tensors, rows) for rows in slices]
-        out = _joined([block.forward(keeps=True) for block in blocks])
+        out = _join_rows([block.forward(keeps=True) for block in blocks])
         ctx.save_for_backward(start, *tensors, *[x for block in blocks for x in block.made])
         ctx.layers, ctx.slices = layers, slices
         return out
@@ -121,10 +121,10 @@ class _Fused(Function):
         del rest  # so that what the layers made is freed once it has been used
         is_traced = _autograd.is_intercepted() and not torch.is_grad_enabled()
         if is_traced and len(ctx.slices) == 1 and None not in made:
-            return None, *_recorded(layers, [start, *made], tensors, gradients[0])
+            return None, *_record_backward(layers, [start, *made], tensors, gradients[0])
         if is_traced or torch.is_grad_enabled() or _autograd.is_batch(gradients[0]):
             states = _states(layers, start, tensors)
-            return None, *_recorded(layers, states, tensors, gradients[0])
+            return None, *_record_backward(layers, states, tensors, gradients[0])
         needed = ctx.needs_input_grad[1:]
         found: list[Tensor | None] = [None] * count
         to_start: list[Any] = []
@@ -204,7 +204,7 @@ class _RowBlock:
                 g = layer.vjp(
                     tensor, x if layer.reads_argument else self._output(number), g, to_value
                 )
-                g = g if x is None else summed_to(g, x.shape)
+                g = g if x is None else sum_to_shape(g, x.shape)
             else:
                 if needed[number + 1]:
                     found[number] = _plus_product(found[number], x, g, tensor)
@@ -255,7 +255,7 @@ def _states(layers: Layers, start: Tensor, tensors: Sequence[Tensor]) -> list[Te
     return states
 
 
-def _recorded(
+def _record_backward(
     layers: Layers, states: Sequence[Tensor], tensors: Sequence[Tensor], gradient: Tensor
 ) -> list[Tensor]:
     """Return the gradients of the start and of each tensor, by operations that record themselves.
@@ -268,7 +268,7 @@ def _recorded(
         if layer:
             kept = x if layer.reads_argument else out
             to_tensor, to_x = layer.differentiable_vjp(tensor, kept, gradient)
-            gradient = summed_to(to_x, x.shape)
+            gradient = sum_to_shape(to_x, x.shape)
         else:
             to_tensor = _plus_product(None, x, gradient, tensor)
             gradient = gradient @ tensor.t()
@@ -300,7 +300,7 @@ def _row_slices(layers: Layers, start: Tensor, tensors: Sequence[Tensor]) -> lis
     return [slice(first, first + step) for first in range(0, rows, step)]
 
 
-def _joined(blocks: list[Tensor]) -> Tensor:
+def _join_rows(blocks: list[Tensor]) -> Tensor:
     """Join coefficients ``[n, rows of a block, ...]`` along the rows."""
     return blocks[0] if len(blocks) == 1 else torch.cat(blocks, 1)
 

@@ -202,7 +202,7 @@ def common_shape(one: Sequence[int], two: Sequence[int]) -> Sequence[int]:
     return tuple(other if size == 1 else size for size, other in pairs)
 
 
-def kept_where(sign: Tensor, kept: Tensor) -> Tensor:
+def keep_where(sign: Tensor, kept: Tensor) -> Tensor:
     """Return what is kept where a sign ``[*shape]`` is above 0, and zero elsewhere, as broadcast.
 
     It is the gradient of ReLU, whatever is kept there: `torch.where` takes 25 times as long.

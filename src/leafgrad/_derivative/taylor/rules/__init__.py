@@ -1,10 +1,12 @@
-"""The table of rules: one row for each kind of node.
+"""The table of Taylor rules, by PyTorch's name for each kind of node.
 
-A rule is called with a `Step`, which knows the node, and with the series of each input, None where
-an input does not depend on the inputs of the derivative. A series is a stack ``[K, *shape]``, in
-which `shape` is that of the input (see `series`); the rule returns the series of the result, whose
-shape is `step.shape`. So a rule for a function F computes ``F(a + h) - F(a)``, from the value a
-that the node saved and the series h, and neither knows which algebra it computes in.
+Each file holds the rules for one family of operations, with a table `RULES` at its end; search for
+the name of a node, such as ``TanhBackward0``, to find its rule.
+
+A rule gets a `Step`, which knows the node, and the series of each input: a stack ``[K, *shape]``,
+or None if the input does not depend on the inputs of the derivative. It returns the series of the
+result, of the shape `step.shape`. For a function F this is ``F(a + h) - F(a)``, where a is the
+value that the node saved and h the series. No rule depends on the algebra.
 """
 
 from __future__ import annotations
@@ -15,48 +17,32 @@ from leafgrad import _autograd
 from leafgrad._derivative.taylor.custom import CUSTOM
 from leafgrad._derivative.taylor.rule import Rule
 from leafgrad._derivative.taylor.rules import (
+    activation_gradients,
     arithmetic,
     attention,
     bessel,
     complex_numbers,
     elementwise,
     fourier,
+    grid_sample,
+    images,
     indexing,
     linear,
     matrices,
-    pictures,
     piecewise,
-    placing,
     recurrent,
     reductions,
-    sampling,
+    scatter,
     shape,
-    slopes,
     special,
-    writes,
+    view_writes,
 )
 
-RULES: dict[str, Rule] = {
-    **arithmetic.RULES,
-    **attention.RULES,
-    **bessel.RULES,
-    **complex_numbers.RULES,
-    **elementwise.RULES,
-    **fourier.RULES,
-    **linear.RULES,
-    **matrices.RULES,
-    **pictures.RULES,
-    **piecewise.RULES,
-    **placing.RULES,
-    **recurrent.RULES,
-    **indexing.RULES,
-    **sampling.RULES,
-    **shape.RULES,
-    **slopes.RULES,
-    **special.RULES,
-    **writes.RULES,
-    **reductions.RULES,
-}
+_OF_ELEMENTS = (arithmetic, bessel, complex_numbers, elementwise, piecewise, special)
+_OF_AXES = (fourier, indexing, scatter, reductions, shape, view_writes)
+_OF_LAYERS = (activation_gradients, attention, linear, matrices, images, recurrent, grid_sample)
+_FILES = (*_OF_ELEMENTS, *_OF_AXES, *_OF_LAYERS)
+RULES: dict[str, Rule] = {name: rule for file in _FILES for name, rule in file.RULES.items()}
 
 
 def rule_of(node: Node, name: str) -> Rule | None:

@@ -5,9 +5,7 @@ Inputs ``[K, *shape]`` are broadcast against each other, and so is what constant
 
 from __future__ import annotations
 
-import math
-
-from leafgrad._derivative.taylor.jet import Jet, add, multiply
+from leafgrad._derivative.taylor.jet import add, multiply
 from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Number, Series
 
@@ -70,38 +68,6 @@ def _addcmul(step: Step, z: Series | None, x: Series | None, y: Series | None) -
     return _sum(z, product_of(step, ("tensor1", x), ("tensor2", y)), step.saved("value"))
 
 
-def _lerp(step: Step, start: Series | None, end: Series | None) -> Series | None:
-    """Return ``start + weight * (end - start)``, of the broadcast shape."""
-    weight = step.saved("weight")
-    return _sum(None if start is None else start.scaled(1 - weight), end, weight)
-
-
-def _lerp_by_tensor(
-    step: Step, start: Series | None, end: Series | None, weight: Series | None
-) -> Series | None:
-    """Return ``start + weight * (end - start)``, of the broadcast shape."""
-    rise = _sum(end, start, -1)
-    if weight is None:
-        return add(start, None if rise is None else rise.scaled(step.tensor("weight")))
-    height = Jet(step.tensor("end") - step.tensor("self"), rise)
-    return add(start, multiply(step.jet("weight", weight), height))
-
-
-def _divided_and_rounded(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return ``x / y``, of the broadcast shape, None where it is rounded, and so in steps."""
-    return _divide(step, x, y) if step.saved("rounding_mode") is None else None
-
-
-def _divided_by_a_number_and_rounded(step: Step, x: Series) -> Series | None:
-    """Return ``x / y`` for a number y, of the shape of x, None where it is rounded."""
-    return x.scaled(1 / step.saved("other")) if step.saved("rounding_mode") is None else None
-
-
-def _addcdiv(step: Step, z: Series | None, x: Series | None, y: Series | None) -> Series | None:
-    """Return ``z + value * x / y``, of the broadcast shape."""
-    return _sum(z, _quotient_of(step, ("tensor1", x), ("tensor2", y)), step.saved("value"))
-
-
 RULES: dict[str, Rule] = {
     "AddBackward0": Rule(_add, rowwise=True, is_for_complex=True),
     "AddBackward1": Rule(lambda _, x: x, rowwise=True, is_for_complex=True),
@@ -119,11 +85,4 @@ RULES: dict[str, Rule] = {
         lambda step, x: x.scaled(1 / step.saved("other")), rowwise=True, is_for_complex=True
     ),
     "AddcmulBackward0": Rule(_addcmul, rowwise=True, is_for_complex=True),
-    "LerpBackward0": Rule(_lerp, rowwise=True, is_for_complex=True),
-    "LerpBackward1": Rule(_lerp_by_tensor, rowwise=True, is_for_complex=True),
-    "DivBackward2": Rule(_divided_and_rounded, rowwise=True),
-    "DivBackward3": Rule(_divided_by_a_number_and_rounded, rowwise=True),
-    "AddcdivBackward0": Rule(_addcdiv, rowwise=True, is_for_complex=True),
-    "Deg2RadBackward0": Rule(lambda _, x: x.scaled(math.pi / 180), rowwise=True),
-    "Rad2DegBackward0": Rule(lambda _, x: x.scaled(180 / math.pi), rowwise=True),
 }

@@ -27,9 +27,7 @@ def _attention(
 
     Its one node keeps neither the scores ``[..., heads, n, m]`` nor their softmax.
     """
-    unsupported_if(
-        step.saved("dropout_p") != 0, "it drops some of its weights, and does not keep which"
-    )
+    unsupported_if(step.saved("dropout_p") != 0, "dropout")
     query = step.jet("query", q)
     key, value = (_for_all_heads(step.jet(*of), query) for of in (("key", k), ("value", v)))
     scale = step.saved("scale")

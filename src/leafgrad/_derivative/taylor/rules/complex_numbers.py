@@ -99,18 +99,6 @@ def _sign(step: Step, x: Series) -> Series | None:
     return multiply(Jet(value, x.masked(~is_zero)), inverse)
 
 
-def _inner_product(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return the sum of ``conj(x) y`` of two vectors ``[n]``, ``[K]``."""
-    conjugate = None if x is None else _conjugate(step, x)
-    if y is None or conjugate is None:
-        by_x = None if conjugate is None else conjugate.scaled(step.tensor("other"))
-        products = by_x if y is None else y.scaled(step.tensor("self").conj_physical())
-    else:
-        one = Jet(step.tensor("self").conj_physical(), conjugate)
-        products = multiply(one, step.jet("other", y))
-    return None if products is None else products.summed([0], keepdim=False)
-
-
 RULES: dict[str, Rule] = {
     "ComplexBackward0": Rule(_complex, rowwise=True, is_for_complex=True),
     "PolarBackward0": Rule(_polar, rowwise=True, is_for_complex=True),
@@ -122,5 +110,4 @@ RULES: dict[str, Rule] = {
     "AbsBackward0": Rule(_abs, rowwise=True, is_for_complex=True),
     "AngleBackward0": Rule(_angle, rowwise=True, is_for_complex=True),
     "SgnBackward0": Rule(_sign, rowwise=True, is_for_complex=True),
-    "VdotBackward0": Rule(_inner_product, is_for_complex=True),
 }

@@ -25,11 +25,11 @@ from leafgrad._derivative.taylor.constants import number
 from leafgrad._derivative.taylor.jet import Jet, integral, multiply, where
 from leafgrad._derivative.taylor.kernels import derivatives
 from leafgrad._derivative.taylor.kernels.composed import MOST, Derivatives
-from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
+from leafgrad._derivative.taylor.rule import Propagate, Rule, Step, make_rules
 from leafgrad._derivative.taylor.series import Series
 
 
-def _composed(
+def _compose_or_else(
     derivatives: Derivatives, otherwise: Callable[[Step, Series], Series | None]
 ) -> Callable[[Step, Series], Series | None]:
     """Make the rule ``[K, *shape]`` of a function by derivatives, or otherwise from order 5."""
@@ -265,28 +265,20 @@ def _gelu(step: Step, x: Series) -> Series | None:
     """Return x times its distribution function, of the shape of x."""
     if step.saved("approximate") == "tanh":
         jet = step.jet("self", x)
-        return multiply(jet, _tanh_gate(jet))
+        argument = (jet + jet * jet * jet * 0.044715) * math.sqrt(8 / math.pi)
+        return multiply(jet, argument.sigmoid())
     return _GELU(step, x)
 
 
-def _gated(step: Step, x: Series) -> Series | None:
+def _gelu_by_gate(step: Step, x: Series) -> Series | None:
     """Return x times its normal distribution function, of the shape of x."""
     jet = step.jet("self", x)
-    return multiply(jet, _normal_gate(jet, x))
+    share = torch.special.erfc(jet.value * -math.sqrt(0.5)) / 2
+    density = _bell(jet * math.sqrt(0.5)) * math.sqrt(0.5 / math.pi)
+    return multiply(jet, Jet(share, integral(density, x)))
 
 
-def _normal_gate(jet: Jet, x: Series) -> Jet:
-    """Return the distribution function of the normal distribution, of the shape of x."""
-    value = torch.special.erfc(jet.value * -math.sqrt(0.5)) / 2
-    return Jet(value, integral(_bell(jet * math.sqrt(0.5)) * math.sqrt(0.5 / math.pi), x))
-
-
-def _tanh_gate(jet: Jet) -> Jet:
-    """Return ``sigmoid(sqrt(8 / pi) (x + 0.044715 x**3))``, of the shape of x."""
-    return ((jet + jet * jet * jet * 0.044715) * math.sqrt(8 / math.pi)).sigmoid()
-
-
-_GELU = _composed(derivatives.of_gelu, _gated)
+_GELU = _compose_or_else(derivatives.of_gelu, _gelu_by_gate)
 
 
 def _glu(step: Step, x: Series) -> Series | None:
@@ -299,109 +291,80 @@ def _glu(step: Step, x: Series) -> Series | None:
 
 
 RULES: dict[str, Rule] = {
-    "TanhBackward0": Rule(
-        lambda step, x: jets.tanh_from(step.tensor("result"), x),
+    **make_rules(
+        {
+            "TanhBackward0": lambda step, x: jets.tanh_from(step.tensor("result"), x),
+            "SigmoidBackward0": lambda step, x: jets.sigmoid_from(step.tensor("result"), x),
+            "SinBackward0": _compose_or_else(
+                derivatives.of_sin, lambda step, x: jets.sin_from(step.tensor("self"), x)
+            ),
+            "CosBackward0": _compose_or_else(
+                derivatives.of_cos, lambda step, x: jets.cos_from(step.tensor("self"), x)
+            ),
+        },
         rowwise=True,
         has_exact_type=True,
         is_for_complex=True,
     ),
-    "SigmoidBackward0": Rule(
-        lambda step, x: jets.sigmoid_from(step.tensor("result"), x),
-        rowwise=True,
-        has_exact_type=True,
-        is_for_complex=True,
-    ),
-    "SinBackward0": Rule(
-        _composed(derivatives.of_sin, lambda step, x: jets.sin_from(step.tensor("self"), x)),
-        rowwise=True,
-        has_exact_type=True,
-        is_for_complex=True,
-    ),
-    "CosBackward0": Rule(
-        _composed(derivatives.of_cos, lambda step, x: jets.cos_from(step.tensor("self"), x)),
-        rowwise=True,
-        has_exact_type=True,
-        is_for_complex=True,
-    ),
-    "TanBackward0": Rule(_tan, rowwise=True, is_for_complex=True),
-    "SinhBackward0": Rule(
-        _composed(derivatives.of_sinh, _hyperbolic(Tensor.sinh, Tensor.cosh)),
-        rowwise=True,
-        is_for_complex=True,
-    ),
-    "CoshBackward0": Rule(
-        _composed(derivatives.of_cosh, _hyperbolic(Tensor.cosh, Tensor.sinh)),
+    **make_rules(
+        {
+            "TanBackward0": _tan,
+            "SinhBackward0": _compose_or_else(
+                derivatives.of_sinh, _hyperbolic(Tensor.sinh, Tensor.cosh)
+            ),
+            "CoshBackward0": _compose_or_else(
+                derivatives.of_cosh, _hyperbolic(Tensor.cosh, Tensor.sinh)
+            ),
+            "ExpBackward0": lambda step, x: jets.exp_of(x).scaled(step.tensor("result")),
+            "Expm1Backward0": lambda step, x: jets.exp_of(x).scaled(step.tensor("result") + 1),
+            "Exp2Backward0": _exp2,
+            "LogBackward0": _log_to_base(math.e),
+            "Log2Backward0": _log_to_base(2),
+            "Log10Backward0": _log_to_base(10),
+            "Log1PBackward0": lambda step, x: jets.log_of(x.scaled(1 / (1 + step.tensor("self")))),
+            "SqrtBackward0": lambda step, x: jets.sqrt_from(step.tensor("result"), x),
+            "RsqrtBackward0": lambda step, x: jets.rsqrt_from(step.tensor("result"), x),
+            "ReciprocalBackward0": lambda step, x: jets.reciprocal_from(step.tensor("result"), x),
+            "PowBackward0": _power,
+            "PowBackward2": _power_of_number,
+        },
         rowwise=True,
         is_for_complex=True,
     ),
-    "ExpBackward0": Rule(
-        lambda step, x: jets.exp_of(x).scaled(step.tensor("result")),
-        rowwise=True,
-        is_for_complex=True,
-    ),
-    "Expm1Backward0": Rule(
-        lambda step, x: jets.exp_of(x).scaled(step.tensor("result") + 1),
-        rowwise=True,
-        is_for_complex=True,
-    ),
-    "Exp2Backward0": Rule(_exp2, rowwise=True, is_for_complex=True),
-    "LogBackward0": Rule(_log_to_base(math.e), rowwise=True, is_for_complex=True),
-    "Log2Backward0": Rule(_log_to_base(2), rowwise=True, is_for_complex=True),
-    "Log10Backward0": Rule(_log_to_base(10), rowwise=True, is_for_complex=True),
-    "Log1PBackward0": Rule(
-        lambda step, x: jets.log_of(x.scaled(1 / (1 + step.tensor("self")))),
-        rowwise=True,
-        is_for_complex=True,
-    ),
-    "SqrtBackward0": Rule(
-        lambda step, x: jets.sqrt_from(step.tensor("result"), x), rowwise=True, is_for_complex=True
-    ),
-    "RsqrtBackward0": Rule(
-        lambda step, x: jets.rsqrt_from(step.tensor("result"), x), rowwise=True, is_for_complex=True
-    ),
-    "ReciprocalBackward0": Rule(
-        lambda step, x: jets.reciprocal_from(step.tensor("result"), x),
-        rowwise=True,
-        is_for_complex=True,
-    ),
-    "PowBackward0": Rule(_power, rowwise=True, is_for_complex=True),
-    "PowBackward1": Rule(_power_of_tensor, rowwise=True),
-    "PowBackward2": Rule(_power_of_number, rowwise=True, is_for_complex=True),
-    "AsinBackward0": Rule(
-        _composed(derivatives.of_asin, _with_slope(lambda x: (1 - x * x).rsqrt())), rowwise=True
-    ),
-    "AcosBackward0": Rule(
-        _composed(derivatives.of_acos, _with_slope(lambda x: -(1 - x * x).rsqrt())), rowwise=True
-    ),
-    "AtanBackward0": Rule(_atan, rowwise=True),
-    "AsinhBackward0": Rule(_asinh, rowwise=True),
-    "AcoshBackward0": Rule(_acosh, rowwise=True),
-    "AtanhBackward0": Rule(_with_slope(lambda x: (1 - x * x).reciprocal()), rowwise=True),
-    "ErfBackward0": Rule(
-        _composed(derivatives.of_erf, _with_slope(lambda x: _bell(x) * (2 / math.sqrt(math.pi)))),
+    **make_rules(
+        {
+            "PowBackward1": _power_of_tensor,
+            "AsinBackward0": _compose_or_else(
+                derivatives.of_asin, _with_slope(lambda x: (1 - x * x).rsqrt())
+            ),
+            "AcosBackward0": _compose_or_else(
+                derivatives.of_acos, _with_slope(lambda x: -(1 - x * x).rsqrt())
+            ),
+            "AtanBackward0": _atan,
+            "AsinhBackward0": _asinh,
+            "AcoshBackward0": _acosh,
+            "AtanhBackward0": _with_slope(lambda x: (1 - x * x).reciprocal()),
+            "ErfBackward0": _compose_or_else(
+                derivatives.of_erf, _with_slope(lambda x: _bell(x) * (2 / math.sqrt(math.pi)))
+            ),
+            "ErfcBackward0": _with_slope(lambda x: _bell(x) * (-2 / math.sqrt(math.pi))),
+            "LogSigmoidBackward0": _compose_or_else(
+                derivatives.of_log_sigmoid, _with_slope(lambda x: (-x).sigmoid())
+            ),
+            "SoftplusBackward0": _softplus,
+            "Atan2Backward0": _atan2,
+            "GeluBackward0": _gelu,
+            "HypotBackward0": _hypot,
+            "LogaddexpBackward0": _log_add_exp,
+            "Logaddexp2Backward0": _log_add_exp_to_base_2,
+        },
         rowwise=True,
     ),
-    "ErfcBackward0": Rule(
-        _with_slope(lambda x: _bell(x) * (-2 / math.sqrt(math.pi))), rowwise=True
-    ),
-    "LogSigmoidBackward0": Rule(
-        _composed(derivatives.of_log_sigmoid, _with_slope(lambda x: (-x).sigmoid())), rowwise=True
-    ),
-    "SoftplusBackward0": Rule(_softplus, rowwise=True),
-    "Atan2Backward0": Rule(_atan2, rowwise=True),
     "SiluBackward0": Rule(
-        _composed(derivatives.of_silu, _silu),
-        rowwise=True,
-        has_exact_type=True,
+        _compose_or_else(derivatives.of_silu, _silu), rowwise=True, has_exact_type=True
     ),
     "MishBackward0": Rule(
-        _composed(derivatives.of_mish, _mish),
-        rowwise=True,
-        has_exact_type=True,
+        _compose_or_else(derivatives.of_mish, _mish), rowwise=True, has_exact_type=True
     ),
-    "GeluBackward0": Rule(_gelu, rowwise=True),
     "GluBackward0": Rule(_glu),
-    "HypotBackward0": Rule(_hypot, rowwise=True),
-    "LogaddexpBackward0": Rule(_log_add_exp, rowwise=True),
-    "Logaddexp2Backward0": Rule(_log_add_exp_to_base_2, rowwise=True),
 }

@@ -18,12 +18,12 @@ from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
-def _indexed(step: Step, x: Series) -> Series:
+def _index(step: Step, x: Series) -> Series:
     """Return the elements at some places, or where a mask holds, in the shape of the index."""
     indices = indices_of(step)
-    dims, numbers = numbered(indices)
+    dims, numbers = number_places(indices)
     if len(dims) == 1:
-        return _taken(step, x, dims[0], numbers[0])
+        return _take(step, x, dims[0], numbers[0])
     stack = torch.ops.aten.index(x.full(*dims).movedim(0, -1), indices).movedim(-1, 0)
     return x.changed(stack, shape=step.shape)
 
@@ -36,7 +36,7 @@ def indices_of(step: Step) -> list[Tensor | None]:
     ]
 
 
-def numbered(indices: Sequence[Tensor | None]) -> tuple[list[int], list[Tensor]]:
+def number_places(indices: Sequence[Tensor | None]) -> tuple[list[int], list[Tensor]]:
     """Return the axes that are indexed, and the numbers of places along each, ``[*places]``.
 
     A mask of n axes stands for n of them.
@@ -55,7 +55,7 @@ def numbered(indices: Sequence[Tensor | None]) -> tuple[list[int], list[Tensor]]
     return dims, numbers
 
 
-def _taken(step: Step, x: Series, dim: int, index: Tensor) -> Series:
+def _take(step: Step, x: Series, dim: int, index: Tensor) -> Series:
     """Return the places of an axis that the index holds, which takes the shape of the index."""
     dim = x.from_end(dim)
     stack = x.full(dim).index_select(dim, index.reshape(-1) % x.shape[dim])
@@ -68,25 +68,25 @@ def _gather(x: Series, dim: int, index: Tensor) -> Series:
     dim = x.from_end(dim)
     others = [n - x.ndim for n in range(x.ndim) if n - x.ndim != dim]
     if any(index.shape[n] != x.shape[n] for n in others):
-        raise Unsupported("it takes elements of a part of the other axes")
+        raise Unsupported("reason.part-of-axes")
     stack = x.full().gather(dim, index.expand(len(x.indices), *index.shape))
     return x.changed(stack, shape=index.shape)
 
 
-def _ordered(step: Step, x: Series) -> list[Series | None]:
+def _sort(step: Step, x: Series) -> list[Series | None]:
     """Return ``[K, *shape]`` in the order of values along an axis, and None for their places."""
     return [_gather(x, step.saved("dim"), step.tensor("indices")), None]
 
 
-def _embedded(step: Step, x: Series) -> Series:
+def _embed(step: Step, x: Series) -> Series:
     """Return rows of a weight ``[K, rows, columns]``, and zeros for that of the padding."""
-    unsupported_if(step.saved("scale_grad_by_freq"), "its gradient is scaled by frequencies")
+    unsupported_if(step.saved("scale_grad_by_freq"), "frequencies")
     index, padding = step.tensor("indices"), step.saved("padding_idx")
-    rows = _taken(step, x, 0, index)
+    rows = _take(step, x, 0, index)
     return rows.masked((index != padding).unsqueeze(-1)) if padding < x.shape[0] else rows
 
 
-def _taken_of_all(step: Step, x: Series) -> Series:
+def _take_flat(step: Step, x: Series) -> Series:
     """Return the elements at some places, counted along all axes, in the shape of the index."""
     index = step.tensor("index")
     flat = x.viewed((math.prod(x.shape),)).full()
@@ -94,7 +94,7 @@ def _taken_of_all(step: Step, x: Series) -> Series:
     return x.changed(stack.reshape(-1, *index.shape), shape=index.shape)
 
 
-def _selected_by_mask(step: Step, x: Series) -> Series:
+def _select_by_mask(step: Step, x: Series) -> Series:
     """Return the elements of ``[K, *shape]`` where a mask, broadcast to it, holds: ``[K, n]``."""
     mask = step.tensor("mask")
     wide = x.broadcast(common_shape(x.shape, mask.shape))
@@ -142,41 +142,26 @@ def _extremes(step: Step, x: Series) -> list[Series]:
     return found
 
 
-def _median(step: Step, x: Series) -> Series:
-    """Return the median of all elements, ``[K]``: the mean of all that are equal."""
-    value, result = step.tensor("self"), step.tensor("result")
-    is_median = value.isnan() if result.isnan() else value == result
-    return _mean_where(is_median, x, range(x.ndim))
-
-
 RULES: dict[str, Rule] = {
-    "IndexBackward0": Rule(_indexed, is_for_complex=True),
+    "IndexBackward0": Rule(_index, is_for_complex=True),
     "IndexSelectBackward0": Rule(
-        lambda step, x: _taken(step, x, step.saved("dim"), step.tensor("index")),
+        lambda step, x: _take(step, x, step.saved("dim"), step.tensor("index")),
         is_for_complex=True,
     ),
     "GatherBackward0": Rule(
         lambda step, x: _gather(x, step.saved("dim"), step.tensor("index")), is_for_complex=True
     ),
-    "EmbeddingBackward0": Rule(_embedded),
-    "TakeBackward0": Rule(_taken_of_all, is_for_complex=True),
-    "MaskedSelectBackward0": Rule(_selected_by_mask, is_for_complex=True),
-    "SortBackward0": Rule(_ordered),
-    "SortBackward1": Rule(_ordered),
-    "TopkBackward0": Rule(_ordered),
+    "EmbeddingBackward0": Rule(_embed),
+    "TakeBackward0": Rule(_take_flat, is_for_complex=True),
+    "MaskedSelectBackward0": Rule(_select_by_mask, is_for_complex=True),
+    "SortBackward0": Rule(_sort),
+    "SortBackward1": Rule(_sort),
+    "TopkBackward0": Rule(_sort),
     "MaxBackward0": Rule(_extreme_along),
     "MinBackward0": Rule(_extreme_along),
-    "KthvalueBackward0": Rule(_extreme_along),
-    "ModeBackward0": Rule(_extreme_along),
-    "MedianBackward1": Rule(_extreme_along),
-    "NanmedianBackward1": Rule(_extreme_along),
-    "CummaxBackward0": Rule(_ordered),
-    "CumminBackward0": Rule(_ordered),
     "AmaxBackward0": Rule(_extreme),
     "AminBackward0": Rule(_extreme),
     "AminmaxBackward0": Rule(_extremes),
-    "MedianBackward0": Rule(_median),
-    "NanmedianBackward0": Rule(_median),
     "MaxBackward1": Rule(_extreme),
     "MinBackward1": Rule(_extreme),
 }

@@ -11,12 +11,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from leafgrad._derivative.taylor.jet import Jet, add, multiply
+from leafgrad._derivative.taylor.jet import add
 from leafgrad._derivative.taylor.matrix_products import constant_times, product, times_constant
 from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
 from leafgrad._derivative.taylor.rules.arithmetic import product_of
 from leafgrad._derivative.taylor.series import Series, together
-from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
+from leafgrad._derivative.taylor.unsupported import Unsupported
 
 Names = tuple[str, str]  # under which the values of two factors were saved
 
@@ -38,7 +38,7 @@ def _of_matrices(step: Step, names: Names, x: Series | None, y: Series | None) -
     return product(step.tensor(names[0]), x, step.tensor(names[1]), y)
 
 
-def _added(
+def _add_product(
     multiply: Callable[[Step, Names, Series | None, Series | None], Series | None], names: Names
 ) -> Propagate:
     """Make the rule of ``beta * bias + alpha * (one @ two)``, ``[K, ..., a, c]``."""
@@ -69,57 +69,16 @@ def _matrix_times_vector(
     return None if result is None else result.viewed(result.shape[:-1])
 
 
-def _outer(step: Step, names: Names, x: Series | None, y: Series | None) -> Series | None:
-    """Return all products of the elements of two vectors ``[a]`` and ``[b]``, ``[K, a, b]``."""
-    column, row = x and x.viewed((*x.shape, 1)), y and y.viewed((1, *y.shape))
-    if row is None:
-        return column and column.scaled(step.tensor(names[1]))
-    left = step.tensor(names[0]).unsqueeze(-1)
-    if column is None:
-        return row.scaled(left)
-    return multiply(Jet(left, column), Jet(step.tensor(names[1]), row))
-
-
-def _sum_of_products(step: Step, names: Names, x: Series | None, y: Series | None) -> Series | None:
-    """Return the sum of products of matrices ``[n, a, b]`` and ``[n, b, c]``, ``[K, a, c]``."""
-    products = _of_matrices(step, names, x, y)
-    return products and products.summed([0], keepdim=False)
-
-
 def _dot(step: Step, x: Series | None, y: Series | None) -> Series | None:
     """Return the sum of products of two vectors ``[b]``, ``[K]``."""
     products = product_of(step, ("self", x), ("tensor", y))
     return None if products is None else products.summed([0], keepdim=False)
 
 
-def _bilinear(
-    step: Step, x: Series | None, weight: Series | None, y: Series | None
-) -> Series | None:
-    """Return ``y^T W_o x`` for each output o, ``[K, rows, outputs]``.
-
-    All matrices W_o of the weight ``[outputs, a, b]`` are multiplied at once.
-    """
-    unsupported_if(weight is not None, "its weight depends on inputs")
-    matrices = step.tensor("i2")
-    wide = (*step.shape, matrices.shape[-1])
-    matrix = matrices.transpose(0, 1).flatten(1)
-    turned = None if x is None else times_constant(x, matrix).viewed(wide)
-    if y is None:
-        product = None if turned is None else turned.scaled(step.tensor("i3").unsqueeze(1))
-    else:
-        value = (step.tensor("i1") @ matrix).reshape(wide)
-        other = y.viewed((y.shape[0], 1, y.shape[1]))
-        if turned is None:
-            product = other.scaled(value)
-        else:
-            product = multiply(Jet(value, turned), Jet(step.tensor("i3").unsqueeze(1), other))
-    return None if product is None else product.summed([-1], keepdim=False)
-
-
-def _convolved(step: Step, x: Series | None, *constants: Series | None) -> Series:
+def _convolve(step: Step, x: Series | None, *constants: Series | None) -> Series:
     """Return the convolution of ``[K, rows, channels, ...]``, coefficients taken for rows."""
     if x is None or any(constant is not None for constant in constants):
-        raise Unsupported("its weight depends on inputs")
+        raise Unsupported("reason.weight")
     names = "stride", "padding", "dilation", "transposed", "output_padding", "groups"
     settings = [step.saved(name) for name in names]
     full = x.full(*range(1, x.ndim))
@@ -130,23 +89,23 @@ def _convolved(step: Step, x: Series | None, *constants: Series | None) -> Serie
 def _cross(step: Step, x: Series | None, y: Series | None) -> Series | None:
     """Return ``[K, ..., 3, ...]``, the cross ``A x B_k + A_k x B + sum_j A_j x B_{k-j}``."""
     dim = step.result_dim()
-    by_x = None if x is None else _crossed(x, step.tensor("other"), dim)
-    by_y = None if y is None else -_crossed(y, step.tensor("self"), dim)
+    by_x = None if x is None else _cross_with_constant(x, step.tensor("other"), dim)
+    by_y = None if y is None else -_cross_with_constant(y, step.tensor("self"), dim)
     linear = add(by_x, by_y)
     if linear is None or x is None or y is None:
         return linear
     x, y = together(x, y)
-    up = linear.plus_product(_turned(x, 1, dim), _turned(y, 2, dim))
-    return up.plus_product(-_turned(x, 2, dim), _turned(y, 1, dim))
+    up = linear.plus_product(_roll_axis(x, 1, dim), _roll_axis(y, 2, dim))
+    return up.plus_product(-_roll_axis(x, 2, dim), _roll_axis(y, 1, dim))
 
 
-def _crossed(x: Series, other: Tensor, dim: int) -> Series:
+def _cross_with_constant(x: Series, other: Tensor, dim: int) -> Series:
     """Return the cross product of a series with a constant, of the broadcast shape."""
     wide = x.broadcast(torch.broadcast_shapes(x.shape, other.shape))
     return wide.changed(torch.linalg.cross(wide.full(dim), other.unsqueeze(0), dim=dim))
 
 
-def _turned(x: Series, count: int, dim: int) -> Series:
+def _roll_axis(x: Series, count: int, dim: int) -> Series:
     """Return x rolled by ``-count`` along an axis of size 3, of the same shape."""
     return x.changed(x.full(dim).roll(-count, dim))
 
@@ -155,20 +114,17 @@ RULES: dict[str, Rule] = {
     "MmBackward0": Rule(_matmul, has_exact_type=True, is_for_complex=True),
     "BmmBackward0": Rule(_matmul, is_for_complex=True),
     "AddmmBackward0": Rule(
-        _added(_of_matrices, ("mat1", "mat2")),
+        _add_product(_of_matrices, ("mat1", "mat2")),
         has_exact_type=True,
         is_for_complex=True,
     ),
-    "SparseAddmmBackward0": Rule(_added(_of_matrices, ("mat1", "mat2"))),
-    "BaddbmmBackward0": Rule(_added(_of_matrices, ("batch1", "batch2")), is_for_complex=True),
-    "AddbmmBackward0": Rule(_added(_sum_of_products, ("batch1", "batch2")), is_for_complex=True),
-    "AddrBackward0": Rule(_added(_outer, ("vec1", "vec2")), is_for_complex=True),
+    "SparseAddmmBackward0": Rule(_add_product(_of_matrices, ("mat1", "mat2"))),
+    "BaddbmmBackward0": Rule(_add_product(_of_matrices, ("batch1", "batch2")), is_for_complex=True),
     "MvBackward0": Rule(
         lambda step, x, y: _matrix_times_vector(step, ("self", "vec"), x, y), is_for_complex=True
     ),
-    "AddmvBackward0": Rule(_added(_matrix_times_vector, ("mat", "vec")), is_for_complex=True),
+    "AddmvBackward0": Rule(_add_product(_matrix_times_vector, ("mat", "vec")), is_for_complex=True),
     "DotBackward0": Rule(_dot, is_for_complex=True),
-    "TrilinearBackward0": Rule(_bilinear),
-    "ConvolutionBackward0": Rule(_convolved),
+    "ConvolutionBackward0": Rule(_convolve),
     "LinalgCrossBackward0": Rule(_cross),
 }

@@ -30,8 +30,8 @@ from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.algebra import Algebra, Indices
 from leafgrad._derivative.taylor.jet import Jet, add
 from leafgrad._derivative.taylor.kernels.plans import Contraction, contraction
-from leafgrad._derivative.taylor.looks import may_look
 from leafgrad._derivative.taylor.matrix_products import constant_times, joined, times_constant
+from leafgrad._derivative.taylor.readable import may_read
 from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import unsupported_if
@@ -42,11 +42,6 @@ Solve = Callable[[Series], Series]  # A^-1 times each coefficient [K, ..., n, m]
 
 # Up to this size, a determinant by products is exact to 100 times the rounding of the largest one.
 _BY_PRODUCTS = 8
-
-
-def _log_determinant(step: Step, x: Series) -> list[Series | None]:
-    """Return None for the sign, and the logarithm of the determinant's size, ``[K, ...]``."""
-    return [None, _log_of_determinant(step.tensor("A"), x)]
 
 
 def _determinant(step: Step, x: Series) -> Series | None:
@@ -73,7 +68,7 @@ def _log_of_determinant(value: Tensor, x: Series) -> Series:
     factors = _factors(n.algebra, n.indices)
     if not factors:
         return trace.unweighted()
-    inverse = _resolved(n, -n, factors)
+    inverse = _solve_recurrence(n, -n, factors)
     products = n.changed(n.stack[:0], indices=()).plus_product(inverse, slope.transposed())
     return (trace + products.summed([-2, -1], keepdim=False)).unweighted()
 
@@ -115,24 +110,24 @@ def linear(function: Callable[[Tensor], Tensor], x: Series) -> Series:
 # --- Inverses and systems of equations
 
 
-def _inverted(step: Step, x: Series) -> Series:
+def _invert(step: Step, x: Series) -> Series:
     """Return the inverse, ``[K, ..., n, n]``."""
     inverse = step.tensor("inverse")
     n = constant_times(inverse, x)
-    return _resolved(n, -times_constant(n, inverse))
+    return _solve_recurrence(n, -times_constant(n, inverse))
 
 
-def _solved(step: Step, a: Series | None, b: Series | None) -> Series | None:
+def _solve(step: Step, a: Series | None, b: Series | None) -> Series | None:
     """Return X, ``[K, ..., n, m]`` or a vector ``[K, ..., n]``, of ``A X = B`` or ``X A = B``."""
     value, result = step.tensor("A"), step.tensor("result")
     if step.saved("left"):
-        return solution(solved_by(value), value, a, b, result)
+        return solution(solver_of(value), value, a, b, result)
     a, b = (series and series.transposed() for series in (a, b))
-    series = solution(solved_by(value.mT), value, a, b, result.mT)
+    series = solution(solver_of(value.mT), value, a, b, result.mT)
     return series and series.transposed()
 
 
-def _solved_by_triangle(step: Step, a: Series | None, b: Series | None) -> Series | None:
+def _solve_triangular(step: Step, a: Series | None, b: Series | None) -> Series | None:
     """Return X, ``[K, ..., n, m]``, of ``A X = B`` or ``X A = B``, where A is a triangle."""
     value, result, upper = step.tensor("self"), step.tensor("result"), step.saved("upper")
     is_unit = step.saved("unitriangular")
@@ -143,7 +138,7 @@ def _solved_by_triangle(step: Step, a: Series | None, b: Series | None) -> Serie
     if not left:
         a, b = (series and series.transposed() for series in (a, b))
         value, result, upper = value.mT, result.mT, not upper
-    solve = columns_solved(
+    solve = solve_columns(
         lambda columns: torch.linalg.solve_triangular(
             value, columns, upper=upper, unitriangular=is_unit
         )
@@ -174,10 +169,10 @@ def solution(
         return start
     n = solve(a.broadcast((*batch, rows, rows)))
     start = add(start, -times_constant(n, result))
-    return start and _resolved(n, start)
+    return start and _solve_recurrence(n, start)
 
 
-def solved_by(value: Tensor) -> Solve:
+def solver_of(value: Tensor) -> Solve:
     """Return what multiplies by the inverse of a value ``[..., n, n]``, unless it has none."""
 
     def solve(columns: Tensor) -> Tensor:
@@ -186,22 +181,22 @@ def solved_by(value: Tensor) -> Solve:
         _check_inverse(failed)
         return solution
 
-    return columns_solved(solve)
+    return solve_columns(solve)
 
 
 def _times_inverse(value: Tensor) -> Solve:
-    """Do what `solved_by` does: for many columns, an inverse and a product take less."""
+    """Do what `solver_of` does: for many columns, an inverse and a product take less."""
     inverse, failed = torch.linalg.inv_ex(value)
     _check_inverse(failed)
-    return columns_solved(lambda columns: inverse @ columns)
+    return solve_columns(lambda columns: inverse @ columns)
 
 
 def _check_inverse(failed: Tensor) -> None:
     """Raise where one of ``[...]`` matrices was singular."""
-    unsupported_if(may_look(failed) and bool(failed.any()), "a matrix is singular")
+    unsupported_if(may_read(failed) and bool(failed.any()), "singular")
 
 
-def columns_solved(solve: Callable[[Tensor], Tensor]) -> Solve:
+def solve_columns(solve: Callable[[Tensor], Tensor]) -> Solve:
     """Make a function of columns ``[..., n, m]`` one of all coefficients ``[K, ..., n, m]``."""
 
     def solved(x: Series) -> Series:
@@ -219,7 +214,7 @@ def _cholesky(step: Step, x: Series) -> Series:
     """Return the triangle that is the root of a symmetric matrix, ``[K, ..., n, n]``."""
     value = step.tensor("L")
     lower = value.mT if step.saved("upper") else value
-    solve = columns_solved(
+    solve = solve_columns(
         lambda columns: torch.linalg.solve_triangular(lower, columns, upper=False)
     )
     half = solve((x + x.transposed()).scaled(0.5)).transposed()
@@ -238,7 +233,7 @@ def _root(m: Series) -> Series:
         right = [found[b].mT for _, b in pairs[place]]
         total = minus_products(known.get(index, 0), left, right)
         found.append(total.tril() - total.diagonal(dim1=-2, dim2=-1).diag_embed() / 2)
-    return stacked(m, found, indices)
+    return stack_coefficients(m, found, indices)
 
 
 # --- Exponentials
@@ -293,8 +288,8 @@ def _eigenpairs(step: Step, x: Series) -> list[Series]:
     ``M_{k-j} F_j - F_j D_{k-j}`` in R_k, this is ``F_k Λ - Λ F_k = M_k + R_k - D_k``.
     """
     values, vectors = step.tensor("eigenvalues"), step.tensor("eigenvectors")
-    is_even = torch.allclose(x.full(-2, -1), x.full(-2, -1).mT) if may_look(x.stack) else True
-    unsupported_if(not is_even, "its matrix is not symmetric")
+    is_even = torch.allclose(x.full(-2, -1), x.full(-2, -1).mT) if may_read(x.stack) else True
+    unsupported_if(not is_even, "not-symmetric")
     m = times_constant(constant_times(vectors.mT, x), vectors)
     gaps = values.unsqueeze(-2) - values.unsqueeze(-1)
     gaps = gaps + torch.eye(x.shape[-1], dtype=gaps.dtype, device=gaps.device)
@@ -315,23 +310,23 @@ def _eigenpairs(step: Step, x: Series) -> list[Series]:
         beside = total - moved[-1].diag_embed()
         turned.append(beside / gaps - overlap.diag_embed() / 2)
     eigenvalues = m.changed(
-        stacked(m, moved, indices).stack if moved else m.stack[..., 0],
+        stack_coefficients(m, moved, indices).stack if moved else m.stack[..., 0],
         shape=values.shape,
         indices=indices,
     )
-    return [eigenvalues, constant_times(vectors, stacked(m, turned, indices))]
+    return [eigenvalues, constant_times(vectors, stack_coefficients(m, turned, indices))]
 
 
 # --- Degree by degree
 
 
-def _resolved(n: Series, start: Series, indices: Indices | None = None) -> Series:
+def _solve_recurrence(n: Series, start: Series, indices: Indices | None = None) -> Series:
     """Return Z with ``Z_k = S_k - sum_j N_{k-j} Z_j``, at all its indices or at the first of them.
 
     The start S and Z are ``[K, ..., n, m]``, N is ``[K, ..., n, n]`` and no larger on other axes.
     """
     if indices is None:
-        indices = _reached(n.algebra, n.indices, start.indices)
+        indices = _reachable_indices(n.algebra, n.indices, start.indices)
     pairs = pairs_of(contraction(n.algebra, n.indices, indices, indices))
     factors = n.stack.unbind(0)
     known = dict(zip(start.indices, start.full(-2).unbind(0), strict=True))
@@ -340,10 +335,10 @@ def _resolved(n: Series, start: Series, indices: Indices | None = None) -> Serie
         left = [factors[a] for a, _ in pairs[place]]
         right = [found[b] for _, b in pairs[place]]
         found.append(minus_products(known.get(index, 0), left, right))
-    return stacked(start, found, indices)
+    return stack_coefficients(start, found, indices)
 
 
-def stacked(like: Series, found: list[Tensor], indices: Indices) -> Series:
+def stack_coefficients(like: Series, found: list[Tensor], indices: Indices) -> Series:
     """Return the series of some coefficients, of none too, in the shape of another one."""
     return like.changed(torch.stack(found) if found else like.stack[:0], indices=indices)
 
@@ -362,7 +357,7 @@ def pairs_of(plan: Contraction) -> defaultdict[int, list[tuple[int, int]]]:
 
 
 @lru_cache(maxsize=1024)
-def _reached(algebra: Algebra, factor: Indices, start: Indices) -> Indices:
+def _reachable_indices(algebra: Algebra, factor: Indices, start: Indices) -> Indices:
     """Return the indices of products of the start with powers of the factor."""
     found, grown = set(start), set(start)
     while grown:
@@ -373,10 +368,13 @@ def _reached(algebra: Algebra, factor: Indices, start: Indices) -> Indices:
 
 RULES: dict[str, Rule] = {
     "LinalgDetBackward0": Rule(_determinant),
-    "LinalgSlogdetBackward0": Rule(_log_determinant),
-    "LinalgInvExBackward0": Rule(_inverted),
-    "LinalgSolveExBackward0": Rule(_solved),
-    "LinalgSolveTriangularBackward0": Rule(_solved_by_triangle),
+    # The sign of the determinant is constant.
+    "LinalgSlogdetBackward0": Rule(
+        lambda step, x: [None, _log_of_determinant(step.tensor("A"), x)]
+    ),
+    "LinalgInvExBackward0": Rule(_invert),
+    "LinalgSolveExBackward0": Rule(_solve),
+    "LinalgSolveTriangularBackward0": Rule(_solve_triangular),
     "LinalgCholeskyExBackward0": Rule(_cholesky),
     "LinalgMatrixExpBackward0": Rule(_exponential),
     "LinalgEighBackward0": Rule(_eigenpairs),

@@ -30,7 +30,7 @@ def _mask(keep: Callable[[Step], Tensor]) -> Propagate:
 def _clamp(step: Step, x: Series | None, *limits: Series | None) -> Series | None:
     """Return x where its value lies within both limits, and 0 elsewhere, of the shape of x."""
     if x is None or any(limit is not None for limit in limits):
-        raise Unsupported("its limits depend on inputs")
+        raise Unsupported("reason.limits")
     low, high = step.saved("min"), step.saved("max")
     value = step.tensor("self")
     inside = torch.ones_like(value, dtype=torch.bool)
@@ -45,7 +45,7 @@ def _clamp_one(name: str, sign: int) -> Propagate:
 
     def rule(step: Step, x: Series | None, limit: Series | None = None) -> Series | None:
         if x is None or limit is not None:
-            raise Unsupported("its limit depends on inputs")
+            raise Unsupported("reason.limits")
         return x.masked(_keep(step.tensor("self"), step.saved(name), sign))
 
     return rule
@@ -57,7 +57,7 @@ def _keep(value: Tensor, limit: Tensor | float, sign: int) -> Tensor:
     From 2.14 on, the slope at a limit is 1, 1/2 or 0 in PyTorch, depending on how it was passed.
     """
     if torch.__version__ >= "2.14":
-        unsupported_if(bool((value == limit).any()), "a value is equal to a limit of the clamp")
+        unsupported_if(bool((value == limit).any()), "at-limit")
     return sign * value >= sign * limit
 
 
@@ -107,21 +107,6 @@ def _extreme(sign: int) -> Propagate:
     return rule
 
 
-def _larger(sign: int) -> Propagate:
-    """Make the rule of `fmax` or `fmin`: the first of equal ones, the number beside NaN."""
-
-    def rule(step: Step, x: Series | None, y: Series | None) -> Series | None:
-        one, two = step.tensor("self"), step.tensor("other")
-        return where((sign * one >= sign * two) | two.isnan(), x, y)
-
-    return rule
-
-
-def _sign_copied(step: Step, x: Series | None, _: Series | None = None) -> Series | None:
-    """Return x with the sign of something else, which has no slope, of the broadcast shape."""
-    return x and x.scaled(step.tensor("self").sgn() * step.tensor("result").sgn())
-
-
 def _masked_fill(step: Step, x: Series | None, fill: Series | None = None) -> Series | None:
     """Return the fill, a number's series, where the mask ``[*shape]`` holds, and x elsewhere."""
     return where(step.tensor("mask"), fill, x)
@@ -134,13 +119,13 @@ def _prelu(step: Step, x: Series | None, weight: Series | None) -> Series | None
     return where(jet.value > 0, x, falling)
 
 
-def _locally_constant(*_: Any) -> None:
+def _zero(*_: Any) -> None:
     """Return no series at all, for a function in steps."""
 
 
 def _remainder(_: Step, x: Series | None, divisor: Series | None = None) -> Series | None:
     """Return x, of the same shape, as a remainder changes by what is divided."""
-    unsupported_if(divisor is not None, "its divisor depends on inputs")
+    unsupported_if(divisor is not None, "divisor")
     return x
 
 
@@ -167,12 +152,6 @@ RULES: dict[str, Rule] = {
         lambda step, x: x.scaled(1 / 6).masked(_inside(step, -3, 3)), rowwise=True
     ),
     "HardswishBackward0": Rule(_hardswish, rowwise=True),
-    "HardshrinkBackward0": Rule(
-        _mask(lambda step: step.tensor("self").abs() > step.saved("lambd")), rowwise=True
-    ),
-    "SoftshrinkBackward0": Rule(
-        _mask(lambda step: step.tensor("self").abs() > step.saved("lambd")), rowwise=True
-    ),
     "EluBackward0": Rule(
         lambda step, x: _elu(step, x, step.saved("scale"), step.saved("input_scale")), rowwise=True
     ),
@@ -185,17 +164,13 @@ RULES: dict[str, Rule] = {
     "MaskedFillBackward1": Rule(_masked_fill, rowwise=True, is_for_complex=True),
     "MaximumBackward0": Rule(_extreme(1), rowwise=True),
     "MinimumBackward0": Rule(_extreme(-1), rowwise=True),
-    "FmaxBackward0": Rule(_larger(1), rowwise=True),
-    "FminBackward0": Rule(_larger(-1), rowwise=True),
-    "CopysignBackward0": Rule(_sign_copied, rowwise=True),
-    "CopysignBackward1": Rule(_sign_copied, rowwise=True),
     "NanToNumBackward0": Rule(_mask(lambda step: step.tensor("self").isfinite()), rowwise=True),
-    "FloorBackward0": Rule(_locally_constant, rowwise=True),
-    "CeilBackward0": Rule(_locally_constant, rowwise=True),
-    "RoundBackward0": Rule(_locally_constant, rowwise=True),
-    "RoundBackward1": Rule(_locally_constant, rowwise=True),
-    "TruncBackward0": Rule(_locally_constant, rowwise=True),
-    "SignBackward0": Rule(_locally_constant, rowwise=True),
+    "FloorBackward0": Rule(_zero, rowwise=True),
+    "CeilBackward0": Rule(_zero, rowwise=True),
+    "RoundBackward0": Rule(_zero, rowwise=True),
+    "RoundBackward1": Rule(_zero, rowwise=True),
+    "TruncBackward0": Rule(_zero, rowwise=True),
+    "SignBackward0": Rule(_zero, rowwise=True),
     "FracBackward0": Rule(lambda _, x: x, rowwise=True),
     "RemainderBackward0": Rule(_remainder, rowwise=True),
     "RemainderBackward1": Rule(_remainder, rowwise=True),

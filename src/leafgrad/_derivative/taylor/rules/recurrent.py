@@ -13,7 +13,7 @@ of Gers, Schmidhuber and Cummins, 2000.
 from __future__ import annotations
 
 from leafgrad._derivative.taylor.rule import Rule, Step
-from leafgrad._derivative.taylor.rules.shape import catenated
+from leafgrad._derivative.taylor.rules.shape import concatenate
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import unsupported_if
 
@@ -27,7 +27,7 @@ def _layer(step: Step, x: Series | None, *others: Series | None) -> list[Series 
     """
     *weights, h, c = others
     is_usual = step.saved("mode") == _LSTM and not step.saved("batch_sizes")
-    unsupported_if(not is_usual or any(weights), "it is no LSTM with weights of its own")
+    unsupported_if(not is_usual or any(weights), "lstm")
     hidden, cell = step.jet("hx_", h), step.jet("cx_", c)
     of_input, of_hidden = (step.tensor(name).mT for name in ("weight0", "weight1"))
     inputs = step.jet("input", x) @ of_input
@@ -43,7 +43,7 @@ def _layer(step: Step, x: Series | None, *others: Series | None) -> list[Series 
         hidden = o.sigmoid() * cell.tanh()
         made[time] = hidden.series
     raised = [s and s.viewed((1, *s.shape)) for s in (made[time] for time in times)]
-    outputs = catenated(raised, [1] * len(raised), -3)
+    outputs = concatenate(raised, [1] * len(raised), -3)
     return [outputs, hidden.series, cell.series]
 
 

@@ -18,7 +18,7 @@ from leafgrad import _autograd
 from leafgrad._derivative.taylor import jet
 from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
 from leafgrad._derivative.taylor.rules.complex_numbers import absolute
-from leafgrad._derivative.taylor.rules.shape import catenated
+from leafgrad._derivative.taylor.rules.shape import concatenate
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
@@ -40,11 +40,11 @@ def _mean_along(step: Step, x: Series) -> Series:
 def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: bool) -> Series | None:
     """Return the norm of ``[K, *shape]`` along some axes, of the saved kind."""
     value, result = step.tensor("self"), step.tensor("result")
-    series = _norm_of(value, _kept(result, x, dims), x, float(step.saved(kind)), dims)
+    series = _norm_of(value, _restore_axes(result, x, dims), x, float(step.saved(kind)), dims)
     return series if keepdim or series is None else series.summed(dims, keepdim=False)
 
 
-def _kept(result: Tensor, x: Series, dims: Sequence[int]) -> Tensor:
+def _restore_axes(result: Tensor, x: Series, dims: Sequence[int]) -> Tensor:
     """Return what was reduced along axes with these axes: ``[..., 1, ...]``."""
     gone = {dim % x.ndim for dim in dims}
     return result.reshape([1 if n in gone else size for n, size in enumerate(x.shape)])
@@ -69,7 +69,7 @@ def _norm_of(
         share = sign * is_largest / is_largest.sum([*dims], keepdim=True)
         return x.scaled(share).summed(dims, keepdim=True)
     is_whole = power > 0 and power.is_integer()
-    unsupported_if(not is_whole, "its norm is by a power that is no whole number")
+    unsupported_if(not is_whole, "norm")
     size = result.masked_fill(result == 0, 1)
     if power % 2 == 0:
         ratio = jet.Jet(value / size, x.scaled(1 / size))
@@ -108,16 +108,6 @@ def _distances(step: Step, x: Series | None, y: Series | None) -> Series | None:
     return found and found.summed([-1], keepdim=False)
 
 
-def _distance(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return the norm, ``[K]``, of all that two tensors differ by, which are broadcast."""
-    value = step.tensor("self") - step.tensor("other")
-    apart = jet.add(x, y and -y)
-    series, dims = apart and apart.broadcast(value.shape), range(value.dim())
-    result = step.tensor("result").reshape([1] * value.dim())
-    found = series and _norm_of(value, result, series, float(step.saved("p")), dims)
-    return found and found.summed(dims, keepdim=False)
-
-
 def _norm_along(kind: str) -> Propagate:
     """Make the rule of a norm along the saved axes, which have size 1 then or are gone."""
     return lambda step, x: _norm(step, x, kind, step.dims(x), keepdim=step.saved("keepdim"))
@@ -127,12 +117,12 @@ def _variance(step: Step, x: Series) -> Series:
     """Return the variance of ``[K, *shape]`` along some axes, with the saved correction."""
     dims, keepdim, correction = step.dims(x), step.saved("keepdim"), step.saved("correction")
     count = math.prod(x.shape[dim] for dim in dims) - (1 if correction is None else correction)
-    unsupported_if(count <= 0, "it divides by no degrees of freedom")
-    centred = _centred(step.tensor("self"), dims)
+    unsupported_if(count <= 0, "freedom")
+    centred = _center(step.tensor("self"), dims)
     return jet.square(centred, x - _mean(x, dims)).summed(dims, keepdim=keepdim).scaled(1 / count)
 
 
-def _centred(value: Tensor, dims: Sequence[int]) -> Tensor:
+def _center(value: Tensor, dims: Sequence[int]) -> Tensor:
     """Return a value ``[*shape]`` minus its mean along some axes."""
     return value - value.mean(list(dims), keepdim=True)
 
@@ -147,17 +137,6 @@ def _deviation(step: Step, x: Series, name: str = "result") -> Series:
     result = step.tensor(name)
     is_flat = result == 0  # where PyTorch's formula gives zero
     return jet.sqrt_from(result.masked_fill(is_flat, 1), _variance(step, x)).masked(~is_flat)
-
-
-def _deviation_and_mean(step: Step, x: Series) -> list[Series]:
-    """Return the root of the variance and the mean of ``[K, *shape]`` along some axes."""
-    return [_deviation(step, x, "result0"), _mean_along(step, x)]
-
-
-def _sum_of_numbers(step: Step, x: Series) -> Series:
-    """Return the sum of ``[K, *shape]`` along some axes, of what is a number."""
-    kept = x.masked(~step.tensor("self").isnan())
-    return kept.summed(step.dims(x), keepdim=step.saved("keepdim"))
 
 
 # --- Products along an axis
@@ -180,10 +159,10 @@ def _product_along(step: Step, x: Series) -> Series | None:
 
 def _product(x: jet.Jet, dim: int) -> Series | None:
     """Return the product of ``[K, ..., n, ...]`` along n, place by place: ``[K, ..., ...]``."""
-    return reduce(jet.Jet.__mul__, _places(x, dim)).series
+    return reduce(jet.Jet.__mul__, _split_places(x, dim)).series
 
 
-def _places(x: jet.Jet, dim: int) -> list[jet.Jet]:
+def _split_places(x: jet.Jet, dim: int) -> list[jet.Jet]:
     """Return each place of an axis n of ``[..., n, ...]``: n jets ``[..., ...]``."""
     places = range(x.value.shape[dim])
     return [
@@ -191,14 +170,14 @@ def _places(x: jet.Jet, dim: int) -> list[jet.Jet]:
     ]
 
 
-def _cumulated_products(step: Step, x: Series) -> Series:
+def _cumprod(step: Step, x: Series) -> Series:
     """Return the products of all places up to each along an axis, of the same shape."""
     dim = x.from_end(step.saved("dim"))
     shape = list(x.shape)
     shape[dim] = 1
-    found = accumulate(_places(step.jet("self", x), dim), jet.Jet.__mul__)
+    found = accumulate(_split_places(step.jet("self", x), dim), jet.Jet.__mul__)
     parts = [each.series and each.series.viewed(shape) for each in found]
-    return catenated(parts, [1] * len(parts), dim)
+    return concatenate(parts, [1] * len(parts), dim)
 
 
 # --- Softmax and its logarithm
@@ -222,7 +201,7 @@ def _log_sum_exp(step: Step, x: Series) -> Series:
     return _log_of_sum(x, weights, dims, keepdim=step.saved("keepdim"))
 
 
-def _cumulated_log_sum_exp(step: Step, x: Series) -> Series:
+def _log_cumsum_exp(step: Step, x: Series) -> Series:
     """Return ``log sum exp`` of ``[K, *shape]``, each place of an axis of all up to it."""
     dim = x.from_end(step.saved("dim")) % x.ndim
     order = [*(n for n in range(x.ndim) if n != dim), dim]
@@ -251,50 +230,43 @@ def _log_of_sum(x: Series, weights: Tensor, dims: Sequence[int], *, keepdim: boo
 
 def _layer_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
     """Return ``[K, *shape]`` normalised along its last axes, times the weight."""
-    x = _alone(x, constants)
+    x = _check_constants(x, constants)
     dims = list(range(-len(step.saved("normalized_shape")), 0))
-    normal = _normalised(step.tensor("input"), x, dims, step.tensor("result2"))
+    normal = _normalise(step.tensor("input"), x, dims, step.tensor("result2"))
     weight = step.saved("weight")  # which broadcasts
     return normal if weight is None else normal.scaled(weight)
 
 
 def _group_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
     """Return ``[K, rows, channels, ...]`` normalised in each group, times the weight."""
-    x = _alone(x, constants)
+    x = _check_constants(x, constants)
     count, groups = step.saved("N"), step.saved("group")
     wide = (count, groups, x.shape[1] // groups, *x.shape[2:])
     dims = list(range(2 - len(wide), 0))
     value, scale = step.tensor("input").reshape(wide), step.tensor("result2")
     scale = scale.reshape(count, groups, *[1] * len(dims))
-    normal = _normalised(value, x.viewed(wide), dims, scale).viewed(x.shape)
-    return _weighted_channels(normal, step.saved("weight"))
+    normal = _normalise(value, x.viewed(wide), dims, scale).viewed(x.shape)
+    return _weight_channels(normal, step.saved("weight"))
 
 
 def _batch_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
     """Return ``[K, rows, channels, ...]`` normalised in each channel, times the weight."""
-    x = _alone(x, constants)
+    x = _check_constants(x, constants)
     if _autograd.keeps(step.node, "training") and step.saved("training"):
-        normal = _normalised_by_batch(step, x)
+        # Along all axes but that of the channels. InstanceNorm does so to each row by itself.
+        dims = [dim for dim in range(-x.ndim, 0) if dim != 1 - x.ndim]
+        scale = _per_channel(step.tensor("result2"), x)
+        normal = _normalise(step.tensor("input"), x, dims, scale)
     else:
         scale = (step.tensor("running_var") + step.saved("eps")).rsqrt()
         normal = x.scaled(_per_channel(scale, x))
-    return _weighted_channels(normal, step.saved("weight"))
+    return _weight_channels(normal, step.saved("weight"))
 
 
-def _normalised_by_batch(step: Step, x: Series) -> Series:
-    """Return ``[K, rows, channels, ...]`` normalised in each channel along all other axes.
-
-    InstanceNorm does so to the channels of each row by itself.
-    """
-    dims = [dim for dim in range(-x.ndim, 0) if dim != 1 - x.ndim]
-    scale = _per_channel(step.tensor("result2"), x)
-    return _normalised(step.tensor("input"), x, dims, scale)
-
-
-def _alone(x: Series | None, constants: Sequence[Series | None]) -> Series:
+def _check_constants(x: Series | None, constants: Sequence[Series | None]) -> Series:
     """Return the series ``[K, *shape]`` of what is normalised, if it alone has one."""
     if x is None or any(constant is not None for constant in constants):
-        raise Unsupported("its weight or bias depends on inputs")
+        raise Unsupported("reason.weight-or-bias")
     return x
 
 
@@ -303,12 +275,12 @@ def _per_channel(weight: Tensor, x: Series) -> Tensor:
     return weight.reshape(-1, *[1] * (x.ndim - 2))
 
 
-def _weighted_channels(x: Series, weight: Tensor | None) -> Series:
+def _weight_channels(x: Series, weight: Tensor | None) -> Series:
     """Return x ``[K, rows, channels, ...]`` times the weight ``[channels]``."""
     return x if weight is None else x.scaled(_per_channel(weight, x))
 
 
-def _normalised(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) -> Series:
+def _normalise(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) -> Series:
     """Return x ``[K, *shape]`` minus its mean, divided by the root of its variance.
 
     The saved `scale` gives the root its value, with what was added under it, but no graph that
@@ -316,7 +288,7 @@ def _normalised(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) ->
     """
     if not x.indices:
         return x
-    value, x = _centred(value, dims), x - _mean(x, dims)
+    value, x = _center(value, dims), x - _mean(x, dims)
     square = value.square().mean(list(dims), keepdim=True)
     moved = square - square.detach() + scale.detach() ** -2
     mean_square = _mean(jet.square(value, x), dims)
@@ -333,22 +305,19 @@ RULES: dict[str, Rule] = {
         lambda step, x: _norm(step, x, "p", range(x.ndim), keepdim=False), is_for_complex=True
     ),
     "NormBackward1": Rule(_norm_along("p"), is_for_complex=True),
-    "DistBackward0": Rule(_distance),
-    "NansumBackward0": Rule(_sum_of_numbers),
     "CdistBackward0": Rule(_distances),
     "EuclideanDistBackward0": Rule(_distances),
     "VarBackward0": Rule(_variance),
     "StdBackward0": Rule(_deviation),
     "VarMeanBackward0": Rule(_variance_and_mean),
-    "StdMeanBackward0": Rule(_deviation_and_mean),
-    "CumprodBackward0": Rule(_cumulated_products, is_for_complex=True),
+    "CumprodBackward0": Rule(_cumprod, is_for_complex=True),
     "ProdBackward0": Rule(_product_of_all, is_for_complex=True),
     "ProdBackward1": Rule(_product_along, is_for_complex=True),
     "SoftmaxBackward0": Rule(_softmax),
     "SafeSoftmaxBackward0": Rule(_softmax),
     "LogSoftmaxBackward0": Rule(_log_softmax),
     "LogsumexpBackward0": Rule(_log_sum_exp),
-    "LogcumsumexpBackward0": Rule(_cumulated_log_sum_exp),
+    "LogcumsumexpBackward0": Rule(_log_cumsum_exp),
     "NativeLayerNormBackward0": Rule(_layer_norm),
     "NativeGroupNormBackward0": Rule(_group_norm),
     "NativeBatchNormBackward0": Rule(_batch_norm),

@@ -19,12 +19,12 @@ from leafgrad._derivative.taylor.unsupported import Unsupported
 # --- Views
 
 
-def _viewed(step: Step, x: Series) -> Series:
+def _view(step: Step, x: Series) -> Series:
     """Return the elements, in the same order, in the shape of the result."""
     return x.viewed(step.shape)
 
 
-def _transposed(step: Step, x: Series) -> Series:
+def _transpose(step: Step, x: Series) -> Series:
     """Return ``[K, ..., m, ..., n, ...]`` as ``[K, ..., n, ..., m, ...]``."""
     dims = list(range(x.ndim))
     one, two = step.saved("dim0"), step.saved("dim1")
@@ -32,7 +32,7 @@ def _transposed(step: Step, x: Series) -> Series:
     return x.permuted(dims)
 
 
-def _repeated(step: Step, x: Series) -> Series:
+def _repeat(step: Step, x: Series) -> Series:
     """Return ``[K, *shape]`` repeated along its axes, and along others in front."""
     repeats = step.saved("repeats")
     wide = x.broadcast((*[1] * (len(repeats) - x.ndim), *x.shape))
@@ -42,7 +42,7 @@ def _repeated(step: Step, x: Series) -> Series:
 # --- Parts
 
 
-def _sliced(step: Step, x: Series) -> Series:
+def _slice(step: Step, x: Series) -> Series:
     """Return every so many places of an axis of ``[K, *shape]`` between two of them."""
     dim = x.from_end(step.saved("dim"))
     if step.shape == x.shape:
@@ -52,7 +52,7 @@ def _sliced(step: Step, x: Series) -> Series:
     return x.changed(taken, shape=step.shape)
 
 
-def _unbound(step: Step, x: Series) -> list[Series]:
+def _unbind(step: Step, x: Series) -> list[Series]:
     """Return each place of an axis n of ``[K, ..., n, ...]``: n times ``[K, ..., ...]``."""
     dim = x.from_end(step.saved("dim"))
     return [x.selected(dim, place) for place in range(x.shape[dim])]
@@ -82,7 +82,7 @@ def _diagonal(step: Step, x: Series) -> Series:
     return x.changed(stack, shape=step.shape)
 
 
-def _diagonal_embedded(step: Step, x: Series) -> Series:
+def _embed_diagonal(step: Step, x: Series) -> Series:
     """Return ``[K, ..., n]`` as the diagonals of ``[K, ..., n, n]``, and zeros beside them."""
     ndim = len(step.shape)
     dims = [step.saved(name) % ndim for name in ("dim1", "dim2")]
@@ -93,15 +93,15 @@ def _diagonal_embedded(step: Step, x: Series) -> Series:
 # --- Joints
 
 
-def _joined(step: Step, *parts: Series | None) -> Series:
+def _concatenate(step: Step, *parts: Series | None) -> Series:
     """Return parts ``[K, ..., n_i, ...]`` joined along an axis: ``[K, ..., sum n_i, ...]``."""
-    if any(part.ndim != len(step.shape) for part in _present(parts)):
-        raise Unsupported("it joins an empty vector with something else")
+    if any(part.ndim != len(step.shape) for part in _drop_none(parts)):
+        raise Unsupported("reason.empty-vector")
     dim = step.result_dim()
-    return catenated(parts, _sizes(step, dim, parts), dim)
+    return concatenate(parts, _sizes(step, dim, parts), dim)
 
 
-def _present(parts: Sequence[Series | None]) -> list[Series]:
+def _drop_none(parts: Sequence[Series | None]) -> list[Series]:
     """Return the parts that have a series, each of its own shape."""
     return [part for part in parts if part is not None]
 
@@ -114,18 +114,18 @@ def _sizes(step: Step, dim: int, parts: Sequence[Series | None]) -> list[int]:
             sizes[number] = _autograd.output_types(edge[0])[edge[1]].shape[dim]
     known = [size for size in sizes if size is not None]
     if len(known) + 1 < len(sizes):
-        raise Unsupported("it joins several constants, whose sizes it does not keep")
+        raise Unsupported("reason.constants")
     rest = step.shape[dim] - sum(known)
     return [rest if size is None else size for size in sizes]
 
 
-def catenated(parts: Sequence[Series | None], sizes: Sequence[int], dim: int) -> Series:
+def concatenate(parts: Sequence[Series | None], sizes: Sequence[int], dim: int) -> Series:
     """Return parts ``[K, ..., n_i, ...]`` joined along an axis, zeros where one has no series."""
-    present = _present(parts)
+    present = _drop_none(parts)
     first = present[0]
     indices = tuple(sorted({index for part in present for index in part.indices}))
     spread = [part.changed(part.spread(indices), indices=indices) for part in present]
-    common = list(torch.broadcast_shapes(*[_open(part, dim) for part in spread]))
+    common = list(torch.broadcast_shapes(*[_size_one_along(part, dim) for part in spread]))
     stacks = iter(part.stack for part in spread)
     blocks = []
     for part, size in zip(parts, sizes, strict=True):
@@ -137,50 +137,44 @@ def catenated(parts: Sequence[Series | None], sizes: Sequence[int], dim: int) ->
     return first.changed(torch.cat(blocks, dim), shape=shape, indices=indices)
 
 
-def _open(part: Series, dim: int) -> list[int]:
+def _size_one_along(part: Series, dim: int) -> list[int]:
     """Return the shape of the stack, with size 1 along the axis that is joined."""
     shape = list(part.stack.shape)
     shape[dim] = 1
     return shape
 
 
-def _stacked(step: Step, *parts: Series | None) -> Series:
+def _stack(step: Step, *parts: Series | None) -> Series:
     """Return n parts ``[K, *shape]`` joined along a new axis n."""
     dim = step.result_dim()
-    shape = list(_present(parts)[0].shape)
+    shape = list(_drop_none(parts)[0].shape)
     shape.insert(len(shape) + 1 + dim, 1)
     raised = [None if part is None else part.viewed(shape) for part in parts]
-    return catenated(raised, [1] * len(parts), dim)
+    return concatenate(raised, [1] * len(parts), dim)
 
 
 # --- The rest
 
 
-def _cumulated(step: Step, x: Series) -> Series:
+def _cumsum(step: Step, x: Series) -> Series:
     """Return the cumulative sum along an axis, of the same shape."""
     dim = x.from_end(step.saved("dim"))
     return x.changed(x.full(dim).cumsum(dim), shape=step.shape)
 
 
-def _flipped(step: Step, x: Series) -> Series:
+def _flip(step: Step, x: Series) -> Series:
     """Return x with some axes in reverse order, of the same shape."""
     dims = [x.from_end(dim) for dim in step.saved("dims")]
     return x.changed(x.full(*dims).flip(dims))
 
 
-def _rolled(step: Step, x: Series) -> Series:
+def _roll(step: Step, x: Series) -> Series:
     """Return x rolled along some axes, or as one axis where none is given, of the same shape."""
     dims = [x.from_end(dim) for dim in step.saved("dims")] or list(range(-x.ndim, 0))
     if not step.saved("dims"):
         flat = x.full().flatten(1).roll(step.saved("shifts"), 1)
         return x.changed(flat.reshape(-1, *x.shape))
     return x.changed(x.full(*dims).roll(step.saved("shifts"), dims))
-
-
-def _turned(step: Step, x: Series) -> Series:
-    """Return ``[K, *shape]`` turned by quarters in the plane of two axes."""
-    dims = [x.from_end(dim) for dim in step.saved("dims")]
-    return x.changed(x.full(*dims).rot90(step.saved("k"), dims), shape=step.shape)
 
 
 def _trace(_: Step, x: Series) -> Series:
@@ -194,7 +188,7 @@ def _triangle(take: Callable[[Tensor, int], Tensor]) -> Propagate:
     return lambda step, x: x.changed(take(x.full(-2, -1), step.saved("diagonal")))
 
 
-def _padded(step: Step, x: Series) -> Series:
+def _pad(step: Step, x: Series) -> Series:
     """Return ``[K, *shape]`` with zeros beside it, along its last axes."""
     pad = step.saved("pad")
     dims = [-1 - number // 2 for number, size in enumerate(pad) if size]
@@ -202,7 +196,7 @@ def _padded(step: Step, x: Series) -> Series:
     return x.changed(stack, shape=step.shape)
 
 
-def _copied(step: Step, x: Series) -> Series:
+def _copy(step: Step, x: Series) -> Series:
     """Return x on the device of the result, in its dtype, of the same shape."""
     result = step.results[0]
     is_cut = x.dtype.is_complex and not result.dtype.is_complex
@@ -210,35 +204,35 @@ def _copied(step: Step, x: Series) -> Series:
     return x.changed(stack.to(result.device, step.wide(result.dtype)))
 
 
-def _same(_: Any, x: Series) -> Series:
+def _pass_on(_: Any, x: Series) -> Series:
     """Return x, of the same shape."""
     return x
 
 
 RULES: dict[str, Rule] = {
-    "AliasBackward0": Rule(_same, rowwise=True, is_for_complex=True),
-    "CloneBackward0": Rule(_same, rowwise=True, is_for_complex=True),
-    "ToCopyBackward0": Rule(_copied, rowwise=True, is_for_complex=True),
-    "ViewBackward0": Rule(_viewed, is_for_complex=True),
-    "UnsafeViewBackward0": Rule(_viewed, is_for_complex=True),
-    "ReshapeAliasBackward0": Rule(_viewed, is_for_complex=True),
-    "SqueezeBackward0": Rule(_viewed, is_for_complex=True),
-    "SqueezeBackward1": Rule(_viewed, is_for_complex=True),
-    "SqueezeBackward2": Rule(_viewed, is_for_complex=True),
-    "SqueezeBackward4": Rule(_viewed, is_for_complex=True),
-    "SqueezeBackward5": Rule(_viewed, is_for_complex=True),
-    "UnsqueezeBackward0": Rule(_viewed, is_for_complex=True),
+    "AliasBackward0": Rule(_pass_on, rowwise=True, is_for_complex=True),
+    "CloneBackward0": Rule(_pass_on, rowwise=True, is_for_complex=True),
+    "ToCopyBackward0": Rule(_copy, rowwise=True, is_for_complex=True),
+    "ViewBackward0": Rule(_view, is_for_complex=True),
+    "UnsafeViewBackward0": Rule(_view, is_for_complex=True),
+    "ReshapeAliasBackward0": Rule(_view, is_for_complex=True),
+    "SqueezeBackward0": Rule(_view, is_for_complex=True),
+    "SqueezeBackward1": Rule(_view, is_for_complex=True),
+    "SqueezeBackward2": Rule(_view, is_for_complex=True),
+    "SqueezeBackward4": Rule(_view, is_for_complex=True),
+    "SqueezeBackward5": Rule(_view, is_for_complex=True),
+    "UnsqueezeBackward0": Rule(_view, is_for_complex=True),
     "ExpandBackward0": Rule(lambda step, x: x.broadcast(step.shape), is_for_complex=True),
-    "RepeatBackward0": Rule(_repeated, is_for_complex=True),
+    "RepeatBackward0": Rule(_repeat, is_for_complex=True),
     "TBackward0": Rule(lambda _, x: x.permuted(range(x.ndim)[::-1]), is_for_complex=True),
-    "TransposeBackward0": Rule(_transposed, is_for_complex=True),
-    "TransposeBackward1": Rule(_transposed, is_for_complex=True),
+    "TransposeBackward0": Rule(_transpose, is_for_complex=True),
+    "TransposeBackward1": Rule(_transpose, is_for_complex=True),
     "PermuteBackward0": Rule(lambda step, x: x.permuted(step.saved("dims")), is_for_complex=True),
-    "SliceBackward0": Rule(_sliced, is_for_complex=True),
+    "SliceBackward0": Rule(_slice, is_for_complex=True),
     "SelectBackward0": Rule(
         lambda step, x: x.selected(step.saved("dim"), step.saved("index")), is_for_complex=True
     ),
-    "UnbindBackward0": Rule(_unbound, is_for_complex=True),
+    "UnbindBackward0": Rule(_unbind, is_for_complex=True),
     "SplitBackward0": Rule(_split, is_for_complex=True),
     "UnsafeSplitBackward0": Rule(_split, is_for_complex=True),
     "SplitWithSizesBackward0": Rule(_split_with_sizes, is_for_complex=True),
@@ -248,15 +242,14 @@ RULES: dict[str, Rule] = {
     "SumBackward1": Rule(
         lambda step, x: x.summed(step.dims(x), keepdim=step.saved("keepdim")), is_for_complex=True
     ),
-    "CumsumBackward0": Rule(_cumulated, is_for_complex=True),
-    "FlipBackward0": Rule(_flipped, is_for_complex=True),
-    "RollBackward0": Rule(_rolled, is_for_complex=True),
-    "Rot90Backward0": Rule(_turned, is_for_complex=True),
+    "CumsumBackward0": Rule(_cumsum, is_for_complex=True),
+    "FlipBackward0": Rule(_flip, is_for_complex=True),
+    "RollBackward0": Rule(_roll, is_for_complex=True),
     "TraceBackward0": Rule(_trace, is_for_complex=True),
     "TrilBackward0": Rule(_triangle(Tensor.tril), rowwise=True, is_for_complex=True),
     "TriuBackward0": Rule(_triangle(Tensor.triu), rowwise=True, is_for_complex=True),
-    "ConstantPadNdBackward0": Rule(_padded, is_for_complex=True),
-    "DiagEmbedBackward0": Rule(_diagonal_embedded, is_for_complex=True),
-    "CatBackward0": Rule(_joined, is_for_complex=True),
-    "StackBackward0": Rule(_stacked, is_for_complex=True),
+    "ConstantPadNdBackward0": Rule(_pad, is_for_complex=True),
+    "DiagEmbedBackward0": Rule(_embed_diagonal, is_for_complex=True),
+    "CatBackward0": Rule(_concatenate, is_for_complex=True),
+    "StackBackward0": Rule(_stack, is_for_complex=True),
 }

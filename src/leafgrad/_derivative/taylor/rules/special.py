@@ -1,98 +1,34 @@
-"""Rules for special functions of each element by itself: gamma and error functions, logarithms.
+"""Rules for special functions of each element: ``sinc``, ``x log(y)`` and ``log_ndtr``.
 
 All of them keep the shape: of a value a ``[*shape]`` and a series h ``[K, *shape]`` they return
-``F(a + h) - F(a)``, ``[K, *shape]``, in one of two ways:
-
-    by all derivatives        sum_n F^(n)(a) h**n / n!, where PyTorch has these
-    by a differential         y' = s(x, y), whose solution is improved by one degree each time it
-    equation                  is put in on the right (Picard's iteration, which ends here)
-
-or, where one follows from functions that have rules, from those.
-
-The equations are those of NIST's Digital Library of Mathematical Functions, chapters 5 and 7.
+``F(a + h) - F(a)``, ``[K, *shape]``. The equations are those of NIST's Digital Library of
+Mathematical Functions, chapter 7.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from leafgrad._derivative.taylor import jet as jets
 from leafgrad._derivative.taylor.jet import Jet, compose, integral, multiply
-from leafgrad._derivative.taylor.rule import Propagate, Rule, Step
+from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
-
-
-def _by_polygamma(lowest: int, step: Step, x: Series) -> Series:
-    """Return a function whose n-th derivative is polygamma of ``n + lowest``, of the shape of x."""
-    value = step.tensor("self")
-    degrees = range(1, x.algebra.order + 1)
-    found = [torch.polygamma(n + lowest, value) / math.factorial(n) for n in degrees]
-    return compose(x, found)
-
-
-def _solution(slope: Callable[[Jet], Jet], y: Jet, x: Series) -> Series:
-    """Return the series of y whose derivative in x is a function of y, all of one shape.
-
-    The value of y is given, and its series is of no account.
-    """
-    series = integral(slope(Jet(y.value, None)), x)
-    for _ in range(x.algebra.order - 1):
-        series = integral(slope(Jet(y.value, series)), x)
-    return series
-
-
-def _erfinv(step: Step, x: Series) -> Series:
-    """Return the solution of ``y' = sqrt(pi) / 2 exp(y**2)``, of the shape of x."""
-    value = step.tensor("self").erfinv()
-    return _solution(lambda y: (y * y).exp() * (math.sqrt(math.pi) / 2), Jet(value, None), x)
 
 
 def _log_ndtr(step: Step, x: Series) -> Series:
     """Return the integral of s, the solution of ``s' = -s (x + s)``, of the shape of x.
 
-    What is distributed normally has the density s times the distribution function.
+    For the normal distribution function P, with ``P'`` its density, s is ``P' / P``. Picard's
+    iteration solves the equation: each time, the series of s is right by one degree more.
     """
     jet = step.jet("self", x)
-    half = jet.value * -math.sqrt(0.5)
-    value = math.sqrt(2 / math.pi) / torch.special.erfcx(half)
-    slope = Jet(value, _solution(lambda s: -s * (jet + s), Jet(value, None), x))
-    return integral(slope, x)
-
-
-def _logit(step: Step, x: Series) -> Series:
-    """Return ``log(x / (1 - x))``, of the shape of x, constant where x is clamped."""
-    value, eps = step.tensor("self"), step.saved("eps")
-    if eps is None:
-        return _log_odds(value, x)
-    inside = (value >= eps) & (value <= 1 - eps)
-    return _log_odds(value.masked_fill(~inside, 0.5), x).masked(inside)
-
-
-def _log_odds(value: Tensor, x: Series) -> Series:
-    """Return ``log(x / (1 - x))``, of the shape of x."""
-    return jets.log_of(x.scaled(1 / value)) - jets.log_of(x.scaled(1 / (value - 1)))
-
-
-def _entropy(step: Step, x: Series) -> Series | None:
-    """Return ``-x log(x)``, of the shape of x, as the integral of its slope: infinite at zero."""
-    return integral(-step.jet("self", x).log() - 1, x)
-
-
-Logarithm = Callable[[Tensor, Series | None], Jet]  # of a value and its series
-
-
-def _log(value: Tensor, y: Series | None) -> Jet:
-    """Return ``log(y)``, of the shape of y."""
-    return Jet(value, y).log()
-
-
-def _log_of_one_and(value: Tensor, y: Series | None) -> Jet:
-    """Return ``log(1 + y)``, of the shape of y."""
-    return Jet(value.log1p(), y and jets.log_of(y.scaled(1 / (1 + value))))
+    value = math.sqrt(2 / math.pi) / torch.special.erfcx(jet.value * -math.sqrt(0.5))
+    s = Jet(value, None)
+    for _ in range(x.algebra.order):
+        s = Jet(value, integral(-s * (jet + s), x))
+    return integral(s, x)
 
 
 def _times_log(value: Tensor, x: Series | None, logarithm: Jet) -> Series | None:
@@ -109,29 +45,17 @@ def _times_log(value: Tensor, x: Series | None, logarithm: Jet) -> Series | None
     return product and product.masked(~is_gone)
 
 
-def _two_tensors(log: Logarithm) -> Propagate:
-    """Make the rule of ``x log(y)``, of the broadcast shape."""
-    return lambda step, x, y: _times_log(step.tensor("self"), x, log(step.tensor("other"), y))
+def _number_times_log(step: Step, y: Series) -> Series | None:
+    """Return ``x log(y)`` for a number x, of the shape of y."""
+    number = torch.full_like(step.tensor("other"), step.saved("self"))
+    return _times_log(number, None, step.jet("other", y).log())
 
 
-def _number_and_tensor(log: Logarithm) -> Propagate:
-    """Make the rule of ``x log(y)`` for a number x, of the shape of y."""
-
-    def rule(step: Step, y: Series) -> Series | None:
-        other = step.tensor("other")
-        return _times_log(torch.full_like(other, step.saved("self")), None, log(other, y))
-
-    return rule
-
-
-def _tensor_and_number(log: Logarithm) -> Propagate:
-    """Make the rule of ``x log(y)`` for a number y, of the shape of x."""
-
-    def rule(step: Step, x: Series) -> Series | None:
-        value = step.tensor("self")
-        return _times_log(value, x, log(torch.full_like(value, step.saved("other")), None))
-
-    return rule
+def _times_log_of_number(step: Step, x: Series) -> Series | None:
+    """Return ``x log(y)`` for a number y, of the shape of x."""
+    value = step.tensor("self")
+    number = torch.full_like(value, step.saved("other"))
+    return _times_log(value, x, Jet(number.log(), None))
 
 
 def _sinc(step: Step, x: Series) -> Series:
@@ -170,19 +94,11 @@ def _sinc_near_zero(z: Tensor, n: int, last: int) -> Tensor:
 
 RULES: dict[str, Rule] = {
     "SincBackward0": Rule(_sinc, rowwise=True),
-    "XlogyBackward0": Rule(_two_tensors(_log), rowwise=True),
-    "XlogyBackward1": Rule(_number_and_tensor(_log), rowwise=True),
-    "XlogyBackward2": Rule(_tensor_and_number(_log), rowwise=True),
-    "SpecialXlog1PyBackward0": Rule(_two_tensors(_log_of_one_and), rowwise=True),
-    "SpecialXlog1PyBackward1": Rule(_number_and_tensor(_log_of_one_and), rowwise=True),
-    "SpecialXlog1PyBackward2": Rule(_tensor_and_number(_log_of_one_and), rowwise=True),
-    "LgammaBackward0": Rule(lambda step, x: _by_polygamma(-1, step, x), rowwise=True),
-    "DigammaBackward0": Rule(lambda step, x: _by_polygamma(0, step, x), rowwise=True),
-    "PolygammaBackward0": Rule(
-        lambda step, x: _by_polygamma(step.saved("n"), step, x), rowwise=True
+    "XlogyBackward0": Rule(
+        lambda step, x, y: _times_log(step.tensor("self"), x, step.jet("other", y).log()),
+        rowwise=True,
     ),
-    "ErfinvBackward0": Rule(_erfinv, rowwise=True),
+    "XlogyBackward1": Rule(_number_times_log, rowwise=True),
+    "XlogyBackward2": Rule(_times_log_of_number, rowwise=True),
     "SpecialLogNdtrBackward0": Rule(_log_ndtr, rowwise=True),
-    "LogitBackward0": Rule(_logit, rowwise=True),
-    "SpecialEntrBackward0": Rule(_entropy, rowwise=True),
 }

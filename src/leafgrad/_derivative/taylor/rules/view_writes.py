@@ -18,7 +18,7 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._derivative.taylor.jet import add
-from leafgrad._derivative.taylor.looks import may_look
+from leafgrad._derivative.taylor.readable import may_read
 from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import unsupported_if
@@ -35,28 +35,28 @@ _PLACES_ALONE = {
 }
 
 
-def _written(step: Step, base: Series | None, source: Series | None = None) -> Series | None:
+def _write_view(step: Step, base: Series | None, source: Series | None = None) -> Series | None:
     """Return the base ``[K, *shape]``, a part of it replaced by a source or with one added."""
-    probe, (to_base, *to_source) = sent_back(step)
+    probe, (to_base, *to_source) = send_probe(step)
     if base is not None:
         is_kept = to_base == probe
-        unsupported_if(not (is_kept | (to_base == 0)).all(), "it does more than move elements")
+        unsupported_if(not (is_kept | (to_base == 0)).all(), "moves")
         base = base.masked(is_kept)
     if source is None:
         return base
     places = to_source[0].long() - 1  # of each element of the source in the flat result
-    unsupported_if(len(places.unique()) < places.numel(), "it writes one element several times")
+    unsupported_if(len(places.unique()) < places.numel(), "writes-twice")
     zeros = source.stack.new_zeros(len(source.indices), probe.numel())
     flat = zeros.index_copy(1, places.flatten(), source.full().flatten(1))
     return add(base, source.changed(flat.unflatten(1, step.shape), shape=step.shape))
 
 
-def _strided(step: Step, x: Series) -> Series:
+def _view_by_strides(step: Step, x: Series) -> Series:
     """Return what a view by strides of ``[K, *its shape]`` shows, each once: ``[K, *shape]``.
 
     What it shows several times is added up by its backward, which does more than move elements.
     """
-    _, (numbers,) = sent_back(step)
+    _, (numbers,) = send_probe(step)
     found = numbers.flatten().long()
     shown = found.nonzero().squeeze(1)
     places = torch.empty_like(shown).index_copy(0, found[shown] - 1, shown).reshape(step.shape)
@@ -64,23 +64,23 @@ def _strided(step: Step, x: Series) -> Series:
     return x.changed(stack.unflatten(1, step.shape), shape=step.shape)
 
 
-def sent_back(step: Step) -> tuple[Tensor, list[Tensor]]:
+def send_probe(step: Step) -> tuple[Tensor, list[Tensor]]:
     """Return a probe, ``[*shape]``, and what each input that is on the path gets of it."""
     # Within a backward pass, PyTorch passes on only what that pass was called for.
-    unsupported_if(step.is_in_backward, "behind a checkpoint it hides where its elements went")
+    unsupported_if(step.is_in_backward, "checkpoint")
     (result,) = step.results
     count = torch.Size(result.shape).numel()
     with torch.enable_grad(), torch.inference_mode(mode=False):
         probe = torch.arange(1, count + 1, dtype=torch.float64, device=result.device)
-        unsupported_if(not may_look(probe), "where its elements are cannot be looked at here")
+        unsupported_if(not may_read(probe), "unseen")
         probe = probe.to(result.dtype).reshape(result.shape)
-        unsupported_if(count * torch.finfo(result.dtype).eps >= 1, "it has too many elements")
+        unsupported_if(count * torch.finfo(result.dtype).eps >= 1, "too-many-elements")
         sent = _autograd.sent_through(step.node, probe.requires_grad_())
     present = [gradient for gradient in sent if gradient is not None]
     roots = [gradient.grad_fn for gradient in present if gradient.grad_fn is not None]
     kinds = {*map(_autograd.node_name, _autograd.walk(roots))}
     moves_alone = kinds <= _PLACES_ALONE and len(roots) == len(present)
-    unsupported_if(not moves_alone, "it does more than move elements")
+    unsupported_if(not moves_alone, "moves")
     zero = torch.zeros(())
     return _numbers(probe), [zero if g is None else _numbers(g) for g in sent]
 
@@ -90,13 +90,13 @@ def _numbers(probe: Tensor) -> Tensor:
     return probe.detach().real if probe.is_complex() else probe.detach()
 
 
-def _copied_whole(_: Step, __: Series | None, source: Series | None) -> Series | None:
+def _overwrite(_: Step, __: Series | None, source: Series | None) -> Series | None:
     """Return what a whole tensor was overwritten with, ``[K, *shape]``."""
     return source
 
 
 RULES: dict[str, Rule] = {
-    "AsStridedBackward0": Rule(_strided, is_for_complex=True),
-    "CopyBackwards": Rule(_copied_whole, rowwise=True, is_for_complex=True),
-    "CopySlices": Rule(_written, is_for_complex=True),
+    "AsStridedBackward0": Rule(_view_by_strides, is_for_complex=True),
+    "CopyBackwards": Rule(_overwrite, rowwise=True, is_for_complex=True),
+    "CopySlices": Rule(_write_view, is_for_complex=True),
 }

@@ -64,12 +64,12 @@ class _Axis(NamedTuple):
         if self.padding == _ZEROS:
             return place
         if self.padding == _REFLECTION:
-            place = self._reflected(place)
+            place = self._reflect(place)
         value, last = place.value, self.size - 1
         is_inside = (value > 0) & (value < last)
         return place.to(value.clamp(0, last), lambda series: series.masked(is_inside))
 
-    def _reflected(self, place: Jet) -> Jet:
+    def _reflect(self, place: Jet) -> Jet:
         """Return places mirrored at both ends until they are between them, elementwise."""
         low, span = (0, self.size - 1) if self.aligns_corners else (-0.5, self.size)
         if span == 0:
@@ -119,7 +119,7 @@ def _far(t: Jet) -> Jet:
     return ((_KEYS * t - 5 * _KEYS) * t + 8 * _KEYS) * t - 4 * _KEYS
 
 
-def _sampled(step: Step, picture: Series | None, grid: Series | None) -> Series | None:
+def _grid_sample(step: Step, picture: Series | None, grid: Series | None) -> Series | None:
     """Return a picture ``[N, C, *sizes]`` read at the points of a grid ``[N, *points, axes]``."""
     whole, points = step.tensor("input"), step.tensor("grid")
     sizes = whole.shape[2:]
@@ -177,6 +177,6 @@ def _for_channels(weight: Jet) -> Jet:
 
 
 RULES: dict[str, Rule] = {
-    "GridSampler2DBackward0": Rule(_sampled),
-    "GridSampler3DBackward0": Rule(_sampled),
+    "GridSampler2DBackward0": Rule(_grid_sample),
+    "GridSampler3DBackward0": Rule(_grid_sample),
 }

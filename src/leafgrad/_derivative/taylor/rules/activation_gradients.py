@@ -38,7 +38,7 @@ def _of_softplus(step: Step, x: Jet) -> Jet:
 
 def _of_elu(step: Step, x: Jet) -> Jet:
     """Return the slope of the line above zero, and of the exponential below, elementwise."""
-    unsupported_if(step.saved("is_result"), "its ELU was computed in place")
+    unsupported_if(step.saved("is_result"), "in-place")
     scale: float = step.saved("scale")
     inner: float = step.saved("input_scale")
     # What is not used must not overflow. At zero, PyTorch's formula has no bend.
@@ -47,7 +47,7 @@ def _of_elu(step: Step, x: Jet) -> Jet:
     return ((falling * inner).exp() * depth).where(x.value <= 0, scale)
 
 
-def _kept(step: Step, gradient: Series | None, _: Series | None) -> Series | None:
+def _threshold(step: Step, gradient: Series | None, _: Series | None) -> Series | None:
     """Return the gradient where a value is above the threshold, of the same shape."""
     return gradient and gradient.masked(step.tensor("self") > step.saved("threshold"))
 
@@ -68,6 +68,6 @@ RULES: dict[str, Rule] = {
     "SoftplusBackwardBackward0": _times(_of_softplus),
     "LogSigmoidBackwardBackward0": _times(lambda _, x: (-x).sigmoid()),
     "EluBackwardBackward0": _times(_of_elu, "self_or_result"),
-    "ThresholdBackwardBackward0": Rule(_kept, rowwise=True),
+    "ThresholdBackwardBackward0": Rule(_threshold, rowwise=True),
     "SoftmaxBackwardDataBackward0": Rule(_softmax),
 }

@@ -22,7 +22,7 @@ _aten = torch.ops.aten
 Draw = Callable[[Step, Tensor], Tensor]
 
 
-def _drawn(step: Step, x: Series, count: int, draw: Callable[[Tensor], Tensor]) -> Series:
+def _map_pictures(step: Step, x: Series, count: int, draw: Callable[[Tensor], Tensor]) -> Series:
     """Return what is drawn, ``[pictures, *others]``, of pictures ``[pictures, *last axes]``."""
     full = x.full(*range(-count, 0))
     kept = full.shape[: full.dim() - count]
@@ -32,20 +32,15 @@ def _drawn(step: Step, x: Series, count: int, draw: Callable[[Tensor], Tensor]) 
 
 def _linear(count: int, draw: Draw) -> Propagate:
     """Make the rule of what is linear in each picture of so many sizes, channel by channel."""
-    return lambda step, x: _drawn(
+    return lambda step, x: _map_pictures(
         step, x, count, lambda pictures: draw(step, pictures.unsqueeze(1)).squeeze(1)
     )
-
-
-def _of_axes(count: int, draw: Draw) -> Propagate:
-    """Make the rule of what is linear in so many last axes."""
-    return lambda step, x: _drawn(step, x, count, lambda pictures: draw(step, pictures))
 
 
 # --- Pixels by their places
 
 
-def _picked(count: int) -> Callable[[Step, Series], list[Series | None]]:
+def _pick_maxima(count: int) -> Callable[[Step, Series], list[Series | None]]:
     """Make the rule of pooling ``[K, ..., *sizes]`` by maxima, and None for their places."""
 
     def rule(step: Step, x: Series) -> list[Series | None]:
@@ -56,7 +51,7 @@ def _picked(count: int) -> Callable[[Step, Series], list[Series | None]]:
     return rule
 
 
-def _unpicked(count: int) -> Callable[[Step, Series], Series]:
+def _unpool(count: int) -> Callable[[Step, Series], Series]:
     """Make the rule of what puts pixels of ``[K, ..., *sizes]`` at places of a larger picture."""
 
     def rule(step: Step, x: Series) -> Series:
@@ -88,13 +83,13 @@ def _by_place(
 # --- Pooling, padding and resizing
 
 
-def _averaged(step: Step, pictures: Tensor, pool: Callable[..., Tensor]) -> Tensor:
+def _average(step: Step, pictures: Tensor, pool: Callable[..., Tensor]) -> Tensor:
     """Return the means of windows of ``[..., *sizes]``."""
     names = "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"
     return pool(pictures, *map(step.saved, names), step.saved("divisor_override"))
 
 
-def _averaged_to(step: Step, pictures: Tensor, pool: Callable[..., Tensor], count: int) -> Tensor:
+def _average_to(step: Step, pictures: Tensor, pool: Callable[..., Tensor], count: int) -> Tensor:
     """Return the means of as many windows of ``[..., *sizes]`` as the result has pixels."""
     return pool(pictures, step.shape[-count:])
 
@@ -111,22 +106,7 @@ def _resizing(count: int, operator: str, *names: str) -> Rule:
     return Rule(_linear(count, lambda step, pictures: resize(pictures, *map(step.saved, saved))))
 
 
-_WINDOWS = "kernel_size", "dilation", "padding", "stride"
-
-
-def _windows(step: Step, pictures: Tensor) -> Tensor:
-    """Return the windows ``[pictures, channels * places, windows]`` of pictures."""
-    found: Tensor = _aten.im2col(pictures, *map(step.saved, _WINDOWS))
-    return found
-
-
-def _overlaid(step: Step, windows: Tensor) -> Tensor:
-    """Return pictures ``[pictures, channels, height, width]`` that windows add up to."""
-    found: Tensor = _aten.col2im(windows, step.shape[-2:], *map(step.saved, _WINDOWS))
-    return found
-
-
-def _sheared(step: Step, x: Series) -> Series:
+def _unfold_axis(step: Step, x: Series) -> Series:
     """Return windows along an axis n of ``[K, ..., n, ...]``: ``[K, ..., windows, ..., size]``."""
     dim = x.from_end(step.saved("dimension"))
     windows = x.full(dim).unfold(dim, step.saved("size"), step.saved("step"))
@@ -134,22 +114,20 @@ def _sheared(step: Step, x: Series) -> Series:
 
 
 RULES: dict[str, Rule] = {
-    "AvgPool2DBackward0": Rule(_linear(2, lambda step, it: _averaged(step, it, _aten.avg_pool2d))),
-    "AvgPool3DBackward0": Rule(_linear(3, lambda step, it: _averaged(step, it, _aten.avg_pool3d))),
+    "AvgPool2DBackward0": Rule(_linear(2, lambda step, it: _average(step, it, _aten.avg_pool2d))),
+    "AvgPool3DBackward0": Rule(_linear(3, lambda step, it: _average(step, it, _aten.avg_pool3d))),
     "AdaptiveAvgPool2DBackward0": Rule(
-        _linear(2, lambda step, it: _averaged_to(step, it, functional.adaptive_avg_pool2d, 2))
+        _linear(2, lambda step, it: _average_to(step, it, functional.adaptive_avg_pool2d, 2))
     ),
     "AdaptiveAvgPool3DBackward0": Rule(
-        _linear(3, lambda step, it: _averaged_to(step, it, functional.adaptive_avg_pool3d, 3))
+        _linear(3, lambda step, it: _average_to(step, it, functional.adaptive_avg_pool3d, 3))
     ),
-    "MaxPool2DWithIndicesBackward0": Rule(_picked(2)),
-    "MaxPool3DWithIndicesBackward0": Rule(_picked(3)),
-    "AdaptiveMaxPool2DBackward0": Rule(_picked(2)),
-    "AdaptiveMaxPool3DBackward0": Rule(_picked(3)),
-    "FractionalMaxPool2DBackward0": Rule(_picked(2)),
-    "FractionalMaxPool3DBackward0": Rule(_picked(3)),
-    "MaxUnpool2DBackward0": Rule(_unpicked(2)),
-    "MaxUnpool3DBackward0": Rule(_unpicked(3)),
+    "MaxPool2DWithIndicesBackward0": Rule(_pick_maxima(2)),
+    "MaxPool3DWithIndicesBackward0": Rule(_pick_maxima(3)),
+    "AdaptiveMaxPool2DBackward0": Rule(_pick_maxima(2)),
+    "AdaptiveMaxPool3DBackward0": Rule(_pick_maxima(3)),
+    "MaxUnpool2DBackward0": Rule(_unpool(2)),
+    "MaxUnpool3DBackward0": Rule(_unpool(3)),
     "ReflectionPad1DBackward0": _padding(1, _aten.reflection_pad1d),
     "ReflectionPad2DBackward0": _padding(2, _aten.reflection_pad2d),
     "ReflectionPad3DBackward0": _padding(3, _aten.reflection_pad3d),
@@ -168,16 +146,5 @@ RULES: dict[str, Rule] = {
     "UpsampleTrilinear3DBackward0": _resizing(3, "upsample_trilinear3d", "align_corners"),
     "UpsampleBilinear2DAaBackward0": _resizing(2, "_upsample_bilinear2d_aa", "align_corners"),
     "UpsampleBicubic2DAaBackward0": _resizing(2, "_upsample_bicubic2d_aa", "align_corners"),
-    "Im2ColBackward0": Rule(_of_axes(3, _windows)),
-    "Col2ImBackward0": Rule(_of_axes(2, _overlaid)),
-    "PixelShuffleBackward0": Rule(
-        _of_axes(3, lambda step, it: torch.pixel_shuffle(it, step.saved("upscale_factor")))
-    ),
-    "PixelUnshuffleBackward0": Rule(
-        _of_axes(3, lambda step, it: torch.pixel_unshuffle(it, step.saved("downscale_factor")))
-    ),
-    "ChannelShuffleBackward0": Rule(
-        _of_axes(3, lambda step, it: torch.channel_shuffle(it, step.saved("groups")))
-    ),
-    "UnfoldBackward0": Rule(_sheared, is_for_complex=True),
+    "UnfoldBackward0": Rule(_unfold_axis, is_for_complex=True),
 }

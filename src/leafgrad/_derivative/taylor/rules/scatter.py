@@ -26,7 +26,7 @@ def _along(clear: Clear | None, put: Put) -> Placing:
     """Make the rule of what puts a source along an axis, and adds it where nothing is cleared."""
 
     def rule(step: Step, base: Series | None, source: Series | None) -> Series | None:
-        unsupported_if(not step.shape, "it counts an axis of a number, which has none")
+        unsupported_if(not step.shape, "no-axis")
         dim = step.result_dim()
         if base is not None and clear is not None:
             base = base.changed(clear(step, base.full(), dim))
@@ -39,29 +39,29 @@ def _along(clear: Clear | None, put: Put) -> Placing:
     return rule
 
 
-def _filled(clear: Clear) -> Callable[[Step, Series], Series]:
+def _fill(clear: Clear) -> Callable[[Step, Series], Series]:
     """Make the rule of what puts a number in places, and so zeros in those of ``[K, *shape]``."""
     return lambda step, base: base.changed(
         clear(step, base.full(), base.from_end(step.saved("dim")))
     )
 
 
-def _spread(step: Step, stack: Tensor, dim: int) -> Tensor:
+def _expand_index(step: Step, stack: Tensor, dim: int) -> Tensor:
     """Return the saved index ``[K, *its shape]``, as large as the result but along the axis."""
     index = step.tensor("index")
     sizes = [*zip(index.shape, step.shape, strict=True)]
     del sizes[dim]
-    unsupported_if(any(one != other for one, other in sizes), "it fills a part of the other axes")
+    unsupported_if(any(one != other for one, other in sizes), "part-of-axes")
     return index.expand(len(stack), *index.shape)
 
 
-def _scattered(
+def _scatter(
     scatter: Callable[[Tensor, int, Tensor, Tensor], Tensor],
 ) -> Put:
     """Make what puts elements of ``[K, *source]`` at the places that the index holds."""
 
     def put(step: Step, zeros: Tensor, dim: int, source: Tensor) -> Tensor:
-        index = _spread(step, zeros, dim)
+        index = _expand_index(step, zeros, dim)
         for axis, size in enumerate(index.shape):
             source = source.narrow(axis, 0, size)
         return scatter(zeros, dim, index, source)
@@ -69,18 +69,20 @@ def _scattered(
     return put
 
 
-def _reduced(step: Step, base: Series | None, source: Series | None) -> Series | None:
+def _scatter_reduce(step: Step, base: Series | None, source: Series | None) -> Series | None:
     """Return the sums, means or extremes of what is put in one place of ``[K, *shape]``."""
     kind, joins = step.saved("reduce"), step.saved("include_self")
-    unsupported_if(kind == "prod", "it multiplies what it puts in one place")
-    gather = _along(None if joins else _cleared_by_places, _scattered(Tensor.scatter_add))
+    unsupported_if(kind == "prod", "multiplies")
+    gather = _along(None if joins else _clear_by_places, _scatter(Tensor.scatter_add))
     if kind == "sum":
         return gather(step, base, source)
     dim, index, result = step.saved("dim"), step.tensor("index"), step.tensor("result")
     of_base, of_source = torch.ones_like(result), torch.ones_like(index, dtype=result.dtype)
     if kind != "mean":  # of all that are equal
         of_base = (step.tensor("self") == result).to(result)
-        of_source = (step.tensor("src")[_corner(index)] == result.gather(dim, index)).to(result)
+        of_source = (
+            step.tensor("src")[tuple(map(slice, index.shape))] == result.gather(dim, index)
+        ).to(result)
     if not joins:
         of_base = of_base.scatter(dim, index, 0)
     count = of_base.scatter_add(dim, index, of_source)
@@ -91,24 +93,19 @@ def _reduced(step: Step, base: Series | None, source: Series | None) -> Series |
     return gather(step, base and base.scaled(shared[1]), source and source.scaled(shared[0]))
 
 
-def _corner(index: Tensor) -> tuple[slice, ...]:
-    """Return the part of a source that an index of this shape takes."""
-    return tuple(slice(size) for size in index.shape)
-
-
 def _with_slice(step: Step, stack: Tensor, dim: int, source: Tensor | None = None) -> Tensor:
     """Return ``[K, *shape]`` with every so many places of an axis replaced, or zeros there."""
     part = slice(*map(step.saved, ("start", "end", "step")))
-    return _replaced(stack, dim, part, source)
+    return _replace_slice(stack, dim, part, source)
 
 
 def _with_place(step: Step, stack: Tensor, dim: int, source: Tensor | None = None) -> Tensor:
     """Return ``[K, *shape]`` with one place of an axis replaced, or zeros there."""
     place = step.saved("index") % step.shape[dim]
-    return _replaced(stack, dim, slice(place, place + 1), source)
+    return _replace_slice(stack, dim, slice(place, place + 1), source)
 
 
-def _replaced(stack: Tensor, dim: int, part: slice, source: Tensor | None) -> Tensor:
+def _replace_slice(stack: Tensor, dim: int, part: slice, source: Tensor | None) -> Tensor:
     """Return ``[K, *shape]`` with a slice of an axis replaced, or zeros there."""
     result = stack.clone()
     view = result.movedim(dim, 0)[part].movedim(0, dim)
@@ -116,7 +113,7 @@ def _replaced(stack: Tensor, dim: int, part: slice, source: Tensor | None) -> Te
     return result
 
 
-def _selected(step: Step, base: Series | None, source: Series | None) -> Series | None:
+def _select_scatter(step: Step, base: Series | None, source: Series | None) -> Series | None:
     """Return ``[K, ..., n, ...]``, one place of an axis replaced by a source ``[K, ..., ...]``."""
     if source is not None:
         shape = list(source.shape)
@@ -139,38 +136,38 @@ def _index_put(step: Step, base: Series | None, source: Series | None) -> Series
     return add(base, source.changed(stack.movedim(-1, 0), shape=step.shape))
 
 
-def _cleared_by_index(step: Step, stack: Tensor, dim: int) -> Tensor:
+def _clear_by_index(step: Step, stack: Tensor, dim: int) -> Tensor:
     """Return ``[K, *shape]`` with zeros at some places of an axis."""
     return stack.index_fill(dim, step.tensor("index"), 0)
 
 
-def _cleared_by_places(step: Step, stack: Tensor, dim: int) -> Tensor:
+def _clear_by_places(step: Step, stack: Tensor, dim: int) -> Tensor:
     """Return ``[K, *shape]`` with zeros at the places that the index holds."""
     index = step.tensor("index")
     return stack.scatter(dim, index.expand(len(stack), *index.shape), 0)
 
 
-def _copied(step: Step, zeros: Tensor, dim: int, source: Tensor) -> Tensor:
+def _index_copy(step: Step, zeros: Tensor, dim: int, source: Tensor) -> Tensor:
     """Return ``[K, *shape]`` with the source at some places of an axis."""
     return zeros.index_copy(dim, step.tensor("index"), source)
 
 
-def _added(step: Step, zeros: Tensor, dim: int, source: Tensor) -> Tensor:
+def _index_add(step: Step, zeros: Tensor, dim: int, source: Tensor) -> Tensor:
     """Return ``[K, *shape]`` with the source, times a number, added at some places of an axis."""
     return zeros.index_add(dim, step.tensor("index"), source, alpha=step.saved("alpha"))
 
 
 RULES: dict[str, Rule] = {
-    "IndexCopyBackward0": Rule(_along(_cleared_by_index, _copied), is_for_complex=True),
-    "IndexAddBackward0": Rule(_along(None, _added), is_for_complex=True),
-    "IndexFillBackward0": Rule(_filled(_cleared_by_index), rowwise=True, is_for_complex=True),
+    "IndexCopyBackward0": Rule(_along(_clear_by_index, _index_copy), is_for_complex=True),
+    "IndexAddBackward0": Rule(_along(None, _index_add), is_for_complex=True),
+    "IndexFillBackward0": Rule(_fill(_clear_by_index), rowwise=True, is_for_complex=True),
     "ScatterBackward0": Rule(
-        _along(_cleared_by_places, _scattered(Tensor.scatter)), is_for_complex=True
+        _along(_clear_by_places, _scatter(Tensor.scatter)), is_for_complex=True
     ),
-    "ScatterBackward1": Rule(_filled(_cleared_by_places), rowwise=True, is_for_complex=True),
-    "ScatterAddBackward0": Rule(_along(None, _scattered(Tensor.scatter_add)), is_for_complex=True),
-    "ScatterReduceBackward0": Rule(_reduced),
+    "ScatterBackward1": Rule(_fill(_clear_by_places), rowwise=True, is_for_complex=True),
+    "ScatterAddBackward0": Rule(_along(None, _scatter(Tensor.scatter_add)), is_for_complex=True),
+    "ScatterReduceBackward0": Rule(_scatter_reduce),
     "SliceScatterBackward0": Rule(_along(_with_slice, _with_slice), is_for_complex=True),
-    "SelectScatterBackward0": Rule(_selected, is_for_complex=True),
+    "SelectScatterBackward0": Rule(_select_scatter, is_for_complex=True),
     "IndexPutBackward0": Rule(_index_put, is_for_complex=True),
 }

@@ -1,0 +1,29 @@
+"""What derivatives refuse, by the key of the message and not by its words."""
+
+import re
+
+from leafgrad._messages import message
+
+ANYTHING = "\x00"
+
+
+def words(key: str, **slots: object) -> str:
+    """Return a pattern of the message below ``derivative``; slots that are not named match all."""
+    while True:
+        try:
+            text = message(f"derivative.{key}", **slots)
+        except KeyError as missing:
+            (slot,) = missing.args
+            if "." in slot:
+                raise
+            slots[slot] = _Anything()
+        else:
+            return re.escape(text).replace(ANYTHING, "(?s:.*)")
+
+
+class _Anything:
+    def __format__(self, _: str) -> str:
+        return ANYTHING
+
+    def __repr__(self) -> str:
+        return ANYTHING
