@@ -15,7 +15,6 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._derivative.taylor import OWN_FUNCTIONS
 from leafgrad._derivative.wrong_formulas import WRONG_FORMULAS
-from leafgrad._graph.zero_words import KEEPS_WITHOUT_GRAPH
 
 WITHOUT_FORMULA = "for whose gradient PyTorch has no derivative formula"
 WRITE_OUT = (
@@ -129,9 +128,9 @@ def _missing_in_custom_function(node: Node) -> str | None:
         )
     if None in kept:
         return (
-            f"{KEEPS_WITHOUT_GRAPH}, so that what this tensor owes to inputs is not recorded: let "
-            "the function return it as an output as well or, if it is a constant, let it require "
-            "grad"
+            "a custom function that keeps a tensor without a graph, so that what this tensor owes "
+            "to inputs is not recorded: let the function return it as an output as "
+            "well or, if it is a constant, let it require grad"
         )
     if not kept <= used:
         return (

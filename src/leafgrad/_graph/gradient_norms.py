@@ -11,8 +11,9 @@ from leafgrad._display.markup import preformatted, visible
 from leafgrad._display.table import table
 from leafgrad._display.text_width import WIDTH
 from leafgrad._display.units import count
-from leafgrad._graph.nodes import TracedNode
+from leafgrad._graph.nodes import TracedNode, short_name
 from leafgrad._graph.summary import NotFinite, TensorSummary, worst_of
+from leafgrad._messages import message
 
 MOST_MODULES = 24
 
@@ -78,10 +79,10 @@ class GradientNorms:
         return tuple(one for _, one in known[start:])
 
     def __str__(self) -> str:
-        rows = [("module", "arriving", "of the first", "parameters", "")]
+        rows = [(*message("norms.heading").split(", "), "")]
         rows += [
             (
-                one.module or "the outermost",
+                one.module or message("modules.outermost"),
                 _number(one.arriving),
                 _number(one.ratio),
                 _number(one.parameters),
@@ -132,12 +133,8 @@ def _path(node: TracedNode) -> str:
     """Return the module of a node; of a leaf, the module that its name says it is in."""
     if not node.is_leaf:
         return OUTSIDE if node.module is None else node.module
-    name = _name(node)
+    name = short_name(node)
     return name.rpartition(".")[0] or name
-
-
-def _name(leaf: TracedNode) -> str:
-    return leaf.leaf_name or f"node {leaf.index}"
 
 
 def _fitting_depth(paths: Sequence[str]) -> int:

@@ -10,6 +10,7 @@ from typing import Literal
 from leafgrad._graph.modules import ModuleLevels, outwards
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.order import topological_order
+from leafgrad._messages import message
 
 MOST_MODULES = 4
 MOST_IN_FULL = 40
@@ -118,15 +119,13 @@ def check_modules(nodes: Sequence[TracedNode], modules: Collection[str], word: s
     known = dict.fromkeys(path for node in nodes for path in outwards(node.module))
     for module in modules:
         if not any(_matches(path, module) for path in known):
-            there = "no module is known: trace with names=model or with a recording"
+            there = message("errors.picture.no-module")
             if known:
                 few = [*map(repr, known)][:MOST_MODULES]
-                more = ", ..." if len(known) > MOST_MODULES else ""
-                there = f"there are {', '.join(few)}{more}"
-            raise ValueError(
-                f"{word} must name modules of the graph, such as 'layers.0' or '*', not "
-                f"{module!r}; {there}"
-            )
+                more = ["..."] if len(known) > MOST_MODULES else []
+                there = message("errors.picture.modules", names=", ".join(few + more))
+            slots = {"option": word, "module": module, "there": there}
+            raise ValueError(message("errors.picture.module", **slots))
 
 
 def _stretches(nodes: Iterator[TracedNode], boxes: Boxes) -> Iterator[ModuleBox]:

@@ -19,15 +19,15 @@ from leafgrad._graph.nodes import (
     age_order,
     gradient_text,
     place_text,
+    short_name,
     value_text,
 )
-from leafgrad._graph.saved_states import SAVED_STATES
 from leafgrad._graph.summary import TensorSummary, brief_text, worst_of
+from leafgrad._messages import has_message, message
 from leafgrad._picture.folded_text import folded
 
 MOST_NODES = 35
 MOST_IN_A_CELL = 4
-ADVICE = "some values not finite; record(values=True) around the forward tells from where"
 
 
 def text(graph: Graph, width: int = WIDTH) -> str:
@@ -46,22 +46,18 @@ def header(graph: Graph, width: int = WIDTH) -> Iterator[str]:
     facts = [
         count(len(graph.nodes), "node"),
         count(sum(edge.target is not None for edge in graph.edges), "edge"),
-        f"depth {graph.depth}",
+        message("text.depth", depth=graph.depth),
     ]
     if shared := _kind(graph.nodes[0], _shared(graph)):
-        facts.append(f"all {shared}")
-    facts.append(f"{count(len(graph.saved), 'tensor')} saved")
+        facts.append(message("text.all", kind=shared))
+    facts.append(message("text.saved", tensors=count(len(graph.saved), "tensor")))
     sentences = [", ".join(facts)]
     if graph.failure is not None:
         sentences.append(str(graph.failure))
     if graph.is_freed:
-        sentences.append(
-            "freed: what some nodes saved is gone, so another backward through them fails"
-        )
+        sentences.append(message("text.freed"))
     if any(saved.is_modified for saved in graph.saved):
-        sentences.append(
-            "modified: a saved tensor was written in place, so a backward that needs it fails"
-        )
+        sentences.append(message("text.modified"))
     for sentence in sentences:
         yield from textwrap.wrap(sentence, width)
     for sentence in _first_not_finite(graph):
@@ -74,23 +70,26 @@ def _first_not_finite(graph: Graph) -> Iterator[str]:
     finite_roots = [value for root in graph.roots for value in root.values]
     if turns := value_turns_of(graph):
         first = turns[0]
-        near = ", or right before it" if first.value_turn_is_near else ""
-        source = f"; it came in with {' and '.join(first.value_turn_given)}"
-        place = f"{place_text(first)}{near}{source if first.value_turn_given else ''}"
-        yield f"values not finite ({first.value_turn_kind}) from {place}"
+        key = "values-near" if first.value_turn_is_near else "values"
+        place = {"kind": first.value_turn_kind, "place": place_text(first)}
+        sentence = message(f"text.not-finite.{key}", **place)
+        if names := message("lists.and").join(first.value_turn_given):
+            sentence = message("text.not-finite.came-in", text=sentence, names=names)
+        yield sentence
     elif bad and not all(value and value.is_finite for value in finite_roots):
-        yield ADVICE
+        yield message("text.not-finite.unknown")
     elif nans := [node for node in bad if worst_of(node.values) == "NaN"]:
         first = min(nans, key=age_order)
-        yield f"values not finite (NaN) at {place_text(first)}, but finite at the root"
+        yield message("text.not-finite.at", place=place_text(first))
     ends = [kind for sink in sinks_of(graph) if (kind := worst_of(sink.gradients))]
     if turns := gradient_turns_of(graph):
         first = turns[0]
-        yield f"gradients not finite ({first.gradient_turn_kind}) from {place_text(first)}"
+        place = {"kind": first.gradient_turn_kind, "place": place_text(first)}
+        yield message("text.not-finite.gradients", **place)
     elif ends:
         starts = [kind for root in graph.roots if (kind := worst_of(root.gradients))]
-        start = " from the start" if starts else ""
-        yield f"gradients not finite ({[*starts, *ends][0]}){start}"
+        key = "gradients-from-start" if starts else "gradients-somewhere"
+        yield message(f"text.not-finite.{key}", kind=[*starts, *ends][0])
 
 
 class Detail(NamedTuple):
@@ -155,30 +154,29 @@ def _listing(graph: Graph, width: int) -> list[str]:
 
 def _inputs(graph: Graph, width: int) -> list[str]:
     """Return the inputs of the graph, each with the nodes that use it."""
-    told = []
-    for given in graph.inputs:
-        nodes = first_few([str(use.node) for use in given.uses], MOST_IN_A_CELL)
-        words = given.name, shape_text(given.shape), torch_name(given.dtype), f"at {nodes}"
-        told.append(" ".join(filter(None, words)))
-    return textwrap.wrap(f"inputs: {first_few(told, MOST_IN_A_CELL)}", width)
+    inputs = []
+    for source in graph.inputs:
+        nodes = first_few([str(use.node) for use in source.uses], MOST_IN_A_CELL)
+        words = source.name, shape_text(source.shape), torch_name(source.dtype)
+        inputs.append(" ".join(filter(None, [*words, message("text.at-nodes", nodes=nodes)])))
+    listed = first_few(inputs, MOST_IN_A_CELL)
+    return textwrap.wrap(message("text.inputs", inputs=listed), width)
 
 
 def _rows(graph: Graph, detail: Detail) -> list[tuple[str, ...]]:
     differing = {"dtype", "device"} - _shared(graph)
     with_saved = not any(node.values or node.gradients for node in graph.nodes)
-    rows: list[tuple[str, ...]] = [
-        ("", "node", "tensor", "output", "value", "grad", "leads to", "saved")
-    ]
+    rows: list[tuple[str, ...]] = [("", *message("text.heading").split(", "))]
     for node in graph.nodes:
         names = [*node.tensor_names]
         if node.retains_grad:
-            names.append("(retains grad)")
+            names.append(message("text.retains"))
         output = _in_cell([*map(shape_text, node.shapes)], detail.edges, detail)
         if differing and detail.with_kind:
             output += f" {_kind(node, differing)}"
         name = node.name
         if detail.is_bare:
-            name = "leaf" if node.is_leaf else _autograd.stem(name)
+            name = message("text.leaf") if node.is_leaf else _autograd.stem(name)
         targets = [_edge(edge, graph, with_names=detail.with_names) for edge in node.edges]
         rows.append(
             (
@@ -202,14 +200,14 @@ def _brief(summaries: Sequence[TensorSummary | None]) -> str:
 def _summary(graph: Graph, width: int) -> Iterator[str]:
     lines, how = folded(graph, width)
     roots = [f"{node.index} {node.name}" for node in graph.roots]
-    leaves = [leaf.leaf_name or f"node {leaf.index}" for leaf in graph.leaves]
-    more = f"{how}; .nodes and .to_json() have them all"
+    leaves = [short_name(leaf) for leaf in graph.leaves]
+    more = message("text.rest", how=how)
     if turns := [*value_turns_of(graph), *gradient_turns_of(graph)]:
-        more += f", as .nodes[{turns[0].index}]"
+        more = message("text.rest-as", how=how, index=turns[0].index)
     yield from lines
     yield ""
-    yield _few("roots", roots, width)
-    yield _few(f"leaves: {len(leaves)}", leaves, width)
+    yield _few(message("text.roots"), roots, width)
+    yield _few(message("text.leaves", count=len(leaves)), leaves, width)
     if graph.inputs:
         yield from _inputs(graph, width)
     yield from textwrap.wrap(more, width)
@@ -235,16 +233,16 @@ def _shared(graph: Graph) -> set[str]:
 
 def _kind(node: TracedNode, fields: Container[str]) -> str:
     dtype = [torch_name(node.dtype)] if "dtype" in fields else []
-    device = [f"on {node.device}"] if "device" in fields else []
+    device = [message("text.on-device", device=node.device)] if "device" in fields else []
     return " ".join(dtype + device)
 
 
 def _edge(edge: TracedEdge, graph: Graph, *, with_names: bool) -> str:
     if edge.target is None:
-        return "none"
+        return message("text.no-edge")
     words = [str(edge.target)]
     if edge.input_nr:
-        words.append(f"output {edge.input_nr}")
+        words.append(message("text.edge-output", number=edge.input_nr))
     name = graph.nodes[edge.target].leaf_name
     if name and with_names:
         words.append(name)
@@ -261,18 +259,24 @@ def _in_cell(texts: Sequence[str], most: int, detail: Detail) -> str:
 def _all_saved(node: TracedNode, detail: Detail) -> str:
     """Return the saved tensors of a node by name, or their number by state."""
     if node.hides_saved:
-        return "not shown"
+        return message("nodes.status.hidden")
     if detail.saved:
         return _in_cell([_saved(one, node, detail) for one in node.saved], detail.saved, detail)
-    fates = Counter(
-        "modified" if saved.is_modified else SAVED_STATES[saved.state].status
+    counts = Counter(
+        message("nodes.status.modified") if saved.is_modified else _status(saved)
         for saved in node.saved
     )
-    return ", ".join(" ".join(filter(None, (str(n), fate))) for fate, n in fates.items())
+    return ", ".join(" ".join(filter(None, (str(n), status))) for status, n in counts.items())
+
+
+def _status(saved: SavedTensor) -> str:
+    """Return what became of a saved tensor, nothing for one that is live."""
+    key = f"nodes.status.{saved.state}"
+    return message(key) if has_message(key) else ""
 
 
 def _saved(saved: SavedTensor, node: TracedNode, detail: Detail) -> str:
-    if status := SAVED_STATES[saved.state].status:
+    if status := _status(saved):
         return f"{saved.name} {status}"
     words = [saved.name]
     if detail.with_shapes:
@@ -280,5 +284,6 @@ def _saved(saved: SavedTensor, node: TracedNode, detail: Detail) -> str:
         if saved.dtype != node.dtype:
             words.append(torch_name(saved.dtype))
     if saved.is_modified:
-        words.append(f"(saved at version {saved.saved_version}, now {saved.current_version})")
+        versions = {"saved": saved.saved_version, "now": saved.current_version}
+        words.append(message("text.versions", **versions))
     return " ".join(words)

@@ -11,6 +11,7 @@ from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.modules import ModuleLevels
 from leafgrad._graph.nodes import Shape, TracedEdge, TracedNode
+from leafgrad._messages import message
 from leafgrad._picture.box import Box, FoldedLeaf, Frame, View, title_with_class
 from leafgrad._picture.input_nodes import InputEdge, with_inputs
 from leafgrad._picture.module_boxes import (
@@ -83,12 +84,7 @@ def read_paths(value: object, option: str) -> tuple[str, ...]:
         texts = [path for path in paths if isinstance(path, str)]
         if len(texts) == len(paths):
             return tuple(texts)
-    must, example = "the path of a module or several", "layers.0"
-    if option == "fold":
-        must, example = f"True, False, None, {must}", "layers.*"
-    raise TypeError(
-        f"{option} must be {must}, not {value!r}; name modules as in {option}='{example}'"
-    )
+    raise TypeError(message(f"errors.picture.{option}", came=value))
 
 
 class Viewer:
@@ -103,9 +99,7 @@ class Viewer:
     def __init__(self, graph: Graph) -> None:
         """Prepare a graph with at least one node."""
         if not graph.nodes:
-            raise ValueError(
-                "a picture must have a node to show, not none; trace a tensor with a graph"
-            )
+            raise ValueError(message("errors.picture.empty"))
         self.graph = with_inputs(graph)
         self.roots = {node.index for node in graph.roots}
         self.levels = ModuleLevels(graph.modules)
@@ -168,11 +162,11 @@ class Viewer:
         return (module.frozen or 0) if module else 0
 
     def _frame(self, path: str, boxes: Sequence[int], nodes: Sequence[TracedNode]) -> Frame:
-        frozen = f", {number} frozen" if (number := self._frozen(path)) else ""
+        title, frozen = self.title_of(path), self._frozen(path)
+        if frozen:
+            title = message("box.frame-frozen", title=title, count=frozen)
         is_inferred = any(node.is_module_inferred for node in nodes)
-        return Frame(
-            title=self.title_of(path) + frozen, boxes=tuple(boxes), is_inferred=is_inferred
-        )
+        return Frame(title=title, boxes=tuple(boxes), is_inferred=is_inferred)
 
     def _own_leaves(self, module: str, inside: Container[int]) -> Iterator[int]:
         """Yield the leaves of a module that nothing outside uses."""

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedEdge, TracedNode, age_order
+from leafgrad._messages import message
 from leafgrad._picture.box_text import number_lines
 from leafgrad._picture.input_nodes import InputEdge, with_inputs
 from leafgrad._steps import sentences
@@ -35,13 +36,13 @@ def _backward(graph: Graph) -> Iterator[Told]:
     taken = [(node.visited, node) for node in graph.nodes if node.visited is not None]
     last: dict[tuple[int | None, int], TracedEdge] = {}
     for _, node in sorted(taken, key=lambda pair: pair[0]):
-        hooked = sentences.hooked(node, last.get((node.index, 0)))
+        before_hook = sentences.gradient_before_hook(node, last.get((node.index, 0)))
         if node.is_leaf:
-            yield _step("complete", node, sentences.complete(node, hooked)), _at(node)
+            yield _step("complete", node, sentences.complete(node, before_hook)), _at(node)
         for edge in node.edges:
             if edge.target is not None:
                 place = edge.target, edge.input_nr
-                sentence = sentences.passed(edge, graph, hooked, is_first=place not in last)
+                sentence = sentences.passed(edge, graph, before_hook, is_first=place not in last)
                 sign = _along(edge, graph, ways[node.index, edge.output_nr])
                 yield _step("pass", node, sentence, edge.output_nr), sign
                 last |= {place: edge} if edge.gradient is not None else {}
@@ -59,7 +60,7 @@ def _along(edge: TracedEdge, graph: Graph, way: int) -> Sign:
     node, target = graph.nodes[edge.source], graph.nodes[edge.target or 0]
     writes = [*_numbers(node, "grad")]
     if edge.gradient_so_far is not None and len(target.shapes) == 1:
-        so_far = f"grad {edge.gradient_so_far}"
+        so_far = message("box.grad", gradient=edge.gradient_so_far)
         writes += [(box, line, so_far) for box, line, _ in _numbers(target, "grad")]
     return Sign(box=node.index, ways=(way,), writes=tuple(writes))
 

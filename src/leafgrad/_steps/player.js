@@ -45,7 +45,7 @@ for (const root of document.querySelectorAll(".leafgrad-steps:not([data-ready])"
       number === at - 1 ? each.setAttribute("aria-current", "step") : each.removeAttribute("aria-current"),
     );
     told.textContent = at ? said[at - 1].textContent : hint;
-    find(".count").textContent = `${at} of ${steps.length}`;
+    find(".count").textContent = root.dataset.count.replace("$1", at).replace("$2", steps.length);
     find("ol").scrollTop = at ? said[at - 1].offsetTop - find("ol").offsetTop : 0;
     reveal(boxes[steps[at - 1]?.box ?? 0]);
   };

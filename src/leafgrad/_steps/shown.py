@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from leafgrad._graph.graph import Graph
+from leafgrad._graph.nodes import short_name
 from leafgrad._picture.view import Fold, Open, is_in_full, view_of
 from leafgrad._steps import by_box, by_node
-from leafgrad._steps.sentences import short
 
 
 class Shown:
@@ -13,7 +13,7 @@ class Shown:
 
     def __init__(self, graph: Graph, *, fold: Fold, open: Open) -> None:  # noqa: A002
         """Choose the picture, and tell the steps of it."""
-        nodes = tuple(replace(node, tensor_names=(short(node),)) for node in graph.nodes)
+        nodes = tuple(replace(node, tensor_names=(short_name(node),)) for node in graph.nodes)
         roots = tuple(nodes[root.index] for root in graph.roots)
         self.graph = replace(graph, nodes=nodes, roots=roots)
         self.view = view_of(self.graph, fold=fold, open=open)

@@ -9,9 +9,9 @@ from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import SavedTensor, TracedEdge, TracedNode, age_order
 from leafgrad._graph.summary import TensorSummary
+from leafgrad._messages import message
 from leafgrad._picture.box import Box, View, title_with_class
-from leafgrad._picture.input_nodes import INPUT
-from leafgrad._steps.sentences import called
+from leafgrad._steps.sentences import full_name
 
 Place = tuple[int, int]
 """An output of a node: the node's index and the number of the output."""
@@ -122,7 +122,7 @@ class Visits:
         for (target, _), edges in places.items():
             there = self.at.get(target)
             if there is not visit and target not in complete:
-                leaf = f"{called(self.graph.nodes[target])}, which waits for more"
+                leaf = message("steps.waits", leaf=full_name(self.graph.nodes[target]))
                 yield leaf if there is None else there.short, edges
 
     def _complete(self) -> dict[Visit, list[TracedNode]]:
@@ -162,7 +162,7 @@ def _visits(view: View) -> Iterator[Visit]:
 def _name(box: Box, first: TracedNode) -> str:
     """Return what a box is called: of those that it stands for, the one with this node first."""
     if box.input is not None:
-        return box.input.name or f"an {INPUT}"
+        return box.input.name or message("steps.an-input")
     if box.path is None:
-        return called(first)
+        return full_name(first)
     return ".".join((first.module or "").split(".")[: 1 + box.path.count(".")])

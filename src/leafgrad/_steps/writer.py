@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from leafgrad._graph.nodes import value_text
+from leafgrad._messages import message
 from leafgrad._picture.box import Box, View
 from leafgrad._picture.box_text import Line, arriving_lines, leaf_gradient_lines, number_lines
 from leafgrad._steps.step import Writing
@@ -57,7 +58,7 @@ def _lines(box: Box) -> Iterator[Waiting]:
     """Yield the numbers in a box, in the order of its lines."""
     if box.name is not None:
         if box.copies == 1 and (value := value_text(box.node)) is not None:
-            yield Line(text=f"value {value}", style="value"), AT_ONCE
+            yield Line(text=message("box.value", value=value), style="value"), AT_ONCE
         yield from ((line, AT_ONCE) for line in arriving_lines(box))
         yield from ((line, _leaves(box)) for line in leaf_gradient_lines(box))
     elif box.copies == 1 and box.input is None:

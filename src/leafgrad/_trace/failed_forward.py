@@ -13,6 +13,7 @@ from leafgrad import _autograd
 from leafgrad._arguments.outputs import gradient_edges, unwrap_functorch
 from leafgrad._graph.code_files import is_installed
 from leafgrad._graph.nodes import ForwardFailure, Source
+from leafgrad._messages import message
 from leafgrad._record.module_paths import Roots, join
 from leafgrad._record.place import is_library_file
 from leafgrad._record.torch_functions import tensors_in
@@ -36,11 +37,7 @@ def failed_forward(
     first = called[0][0] if called else 0
     results = _last([tensor for frame in over[first:] for tensor in _held(frame)])
     if not results:
-        raise ValueError(
-            "outputs must be results, or an exception that came through functions which held "
-            f"some with a graph, not a {type(error).__name__} that did not; pass the tensors that "
-            "are at hand"
-        )
+        raise ValueError(message("errors.trace.failed", type=type(error).__name__))
     return results, _failure(error, passed, [module for _, module in called], modules)
 
 
@@ -109,10 +106,10 @@ def _failure(
     source = own[-1] if own else sources[-1] if sources else None
     if source is not None and source is not sources[-1]:
         source = replace(source, library=str(sources[-1]))
-    message = str(error).strip().partition("\n")[0]
+    reason = str(error).strip().partition("\n")[0]
     kind = type(error).__name__
     return ForwardFailure(
-        error=f"{kind}: {message}" if message else kind,
+        error=f"{kind}: {reason}" if reason else kind,
         module=_path(called[-1], [modules, {"": called[0]}]) if called else None,
         class_name=type(called[-1]).__name__ if called else None,
         source=source,

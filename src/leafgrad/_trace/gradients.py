@@ -9,8 +9,9 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
-from leafgrad._graph.nodes import TracedNode
+from leafgrad._graph.nodes import TracedNode, place_text
 from leafgrad._graph.summary import TensorSummary, summary_of
+from leafgrad._messages import message
 from leafgrad._trace.not_finite_turns import mark_gradient_turns
 
 Nodes = tuple[TracedNode, ...]
@@ -59,10 +60,8 @@ def _weights(starts: Sequence[Output], given: Weights) -> list[torch.Tensor]:
     weights = [None] * len(starts) if given is None else given
     weights = [weights] if isinstance(weights, torch.Tensor) else [*weights]
     if len(weights) != len(starts):
-        raise ValueError(
-            f"grad_outputs must hold a tensor for each of the {len(starts)} outputs that need "
-            f"a gradient, not {len(weights)}; None stands for the 1 of a single number"
-        )
+        came = len(weights)
+        raise ValueError(message("errors.grad-outputs.count", count=len(starts), came=came))
     pairs = zip(starts, weights, strict=True)
     return [_unit_gradient(start) if weight is None else weight for start, weight in pairs]
 
@@ -71,18 +70,15 @@ def _check_weights(starts: Sequence[Output], weights: Sequence[object]) -> None:
     for number, (start, weight) in enumerate(zip(starts, weights, strict=True)):
         ((node, output_nr),) = gradient_edges([start])
         wanted = _autograd.forward_outputs(node)[output_nr].shape
+        place = {"number": number, "shape": wanted}
         if not isinstance(weight, torch.Tensor):
-            raise TypeError(
-                f"grad_outputs[{number}] must be a tensor of shape {wanted}, or None, not of type "
-                f"{type(weight).__name__}; torch.ones() makes one"
-            )
+            kind = type(weight).__name__
+            raise TypeError(message("errors.grad-outputs.type", type=kind, **place))
         if lack := _autograd.lacking_memory(weight):  # what reads it kills the process
-            raise ValueError(f"grad_outputs must hold data, but of one {lack}; pass another tensor")
+            raise ValueError(message("errors.grad-outputs.memory", lack=lack, **place))
         if wanted is not None and _autograd.shape(weight) != wanted:
-            raise ValueError(
-                f"grad_outputs[{number}] must have the shape {wanted} of its output, not "
-                f"{_autograd.shape(weight)}; it holds a number for each of the output's"
-            )
+            came = _autograd.shape(weight)
+            raise ValueError(message("errors.grad-outputs.shape", came=came, **place))
 
 
 @contextmanager
@@ -98,11 +94,9 @@ def _explain_freed_node(graph: _autograd.LiveGraph, nodes: Nodes) -> Iterator[No
             first = next(freed, None) if "second time" in str(error) else None
         if first is None:
             raise
-        line = f", of {first.source}," if first.source else ""
+        place = place_text(first)
         raise RuntimeError(
-            f"gradients must come from a graph that is whole, but node {first.index} "
-            f"({first.name}){line} has lost what it saved: pass retain_graph=True to the backward "
-            f"that came before, or compute the outputs once more. {error}"
+            message("errors.grad-outputs.freed", place=place, error=error)
         ) from error
 
 
@@ -110,13 +104,11 @@ def _unit_gradient(start: Output) -> torch.Tensor:
     """Return the gradient that a single number starts with."""
     if isinstance(start, torch.Tensor) and start.numel() == 1 and not start.is_complex():
         return torch.ones_like(start, requires_grad=False)
-    what = "a GradientEdge"
+    came = message("errors.grad-outputs.root-edge")
     if isinstance(start, torch.Tensor):
-        what = f"{start.dtype} of shape {tuple(start.shape)}"
-    raise ValueError(
-        f"gradients must start from one real number, or with grad_outputs, not from {what} alone; "
-        "trace its sum(), or pass grad_outputs of its shape"
-    )
+        facts = {"dtype": start.dtype, "shape": tuple(start.shape)}
+        came = message("errors.grad-outputs.root-tensor", **facts)
+    raise ValueError(message("errors.grad-outputs.root", what=came))
 
 
 class _BackwardRecorder:

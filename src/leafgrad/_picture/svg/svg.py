@@ -8,6 +8,7 @@ from itertools import pairwise
 from leafgrad._display.markup import Markup, coordinate, element, path, text
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
+from leafgrad._messages import message
 from leafgrad._picture import text as graph_text
 from leafgrad._picture.alt_text import description, title
 from leafgrad._picture.box import View
@@ -46,16 +47,16 @@ def svg(graph: Graph, *, fold: Fold, open: Open = (), look: Look) -> str:  # noq
 
 def too_large(graph: Graph, boxes: int) -> str:
     """Return the message for too many boxes, with a fold that leaves few enough, if any."""
-    cure = "trace a part of the graph, from a tensor nearer to the leaves"
+    cure = message("errors.picture.cure-part")
     folds: list[Fold] = [True]
     if any(node.module for node in graph.nodes):
         folds.append("*")
     for fold in folds:
         least = len(view_of(graph, fold=fold).boxes)
         if least <= MOST_BOXES:
-            cure = f"fold={fold!r} leaves {least}"
+            cure = message("errors.picture.cure-fold", fold=fold, count=least)
             break
-    return f"a picture must have at most {MOST_BOXES} boxes, not {boxes}; {cure}"
+    return message("errors.picture.boxes", most=MOST_BOXES, count=boxes, cure=cure)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
