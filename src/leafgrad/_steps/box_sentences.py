@@ -15,58 +15,60 @@ MOST_LEAVES = 2
 Summaries = Sequence[TensorSummary | None]
 
 
-def forward(visit: Visit, visits: Visits) -> str:
+def describe_forward(visit: Visit, visits: Visits) -> str:
     """Return the values that a box computes, and from which other boxes."""
-    made = visits.made(visit)
+    values = visits.computed_values(visit)
     slots = {
         "box": visit.title,
-        "values": _amounts(made) if any(made) else message("nodes.not-recorded"),
-        "inputs": first_few(visits.givers(visit), MOST_NAMES),
+        "values": _amounts(values) if any(values) else message("nodes.not-recorded"),
+        "inputs": first_few(visits.input_names(visit), MOST_NAMES),
     }
     key = "steps.box.forward-from" if slots["inputs"] else "steps.box.forward"
     turning = [node for node in (*visit.leaves, *visit.nodes) if node.value_turns]
-    turns = (_turn(node.value_turn_kind, node) for node in turning)
+    turns = (_describe_turn(node.value_turn_kind, node) for node in turning)
     return " ".join([message(key, **slots), *turns])
 
 
-def backward(visit: Visit, visits: Visits, head: Visit | None) -> str:
+def describe_backward(visit: Visit, visits: Visits, head: Visit | None) -> str:
     """Return what arrives at a box, what it passes on, completes and frees.
 
     A norm far from the one that arrived at the `head` is shown as a share of that.
     """
-    sentences = [_flow(visit, visits, head)]
-    leaves = visits.complete[visit]
+    sentences = [_describe_flow(visit, visits, head)]
+    leaves = visits.complete_leaves[visit]
     if leaves:
-        sentences.append(_complete(leaves, visit))
-    if nbytes := visits.let_go.get(visit):
+        sentences.append(_describe_complete(leaves, visit))
+    if nbytes := visits.freed_bytes.get(visit):
         sentences.append(message("steps.box.frees", bytes=size(nbytes)))
     turning = [node for node in (*visit.nodes, *leaves) if node.gradient_turns]
-    return " ".join([*sentences, *(_turn(node.gradient_turn_kind, node) for node in turning)])
+    return " ".join(
+        [*sentences, *(_describe_turn(node.gradient_turn_kind, node) for node in turning)]
+    )
 
 
-def _flow(visit: Visit, visits: Visits, head: Visit | None) -> str:
-    arrived = visits.arrived(visit)
-    passed = [_passed(name, edges) for name, edges in visits.passed(visit)]
+def _describe_flow(visit: Visit, visits: Visits, head: Visit | None) -> str:
+    arrived = visits.arriving_gradients(visit)
+    passed = [_describe_pass(name, edges) for name, edges in visits.passed_gradients(visit)]
     slots = {
         "box": visit.title,
         "arrived": _amounts(arrived) if any(arrived) else message("steps.box.nothing"),
-        "share": _share(visit, visits, head),
-        "sources": first_few(visits.sources(visit), MOST_NAMES),
+        "share": _describe_share(visit, visits, head),
+        "sources": first_few(visits.source_names(visit), MOST_NAMES),
         "passed": first_few(passed, MOST_NAMES) or message("steps.box.none-passed"),
     }
     return message(f"steps.box.{'arrives-from' if slots['sources'] else 'arrives'}", **slots)
 
 
-def _share(visit: Visit, visits: Visits, head: Visit | None) -> str:
+def _describe_share(visit: Visit, visits: Visits, head: Visit | None) -> str:
     """Return the norm as a share of the norm at the first module, if the two are far apart."""
-    first = None if head is None else norm_of(visits.arrived(head))
-    norm = norm_of(visits.arrived(visit))
+    first = None if head is None else norm_of(visits.arriving_gradients(head))
+    norm = norm_of(visits.arriving_gradients(visit))
     if head is None or not first or not norm or VANISHED <= norm / first <= EXPLODED:
         return ""
     return message("steps.box.share", share=norm / first, module=head.name)
 
 
-def _passed(name: str, edges: Sequence[TracedEdge]) -> str:
+def _describe_pass(name: str, edges: Sequence[TracedEdge]) -> str:
     """Return the gradient that goes on to one box, and its sum with what had arrived there."""
     last = edges[-1]
     slots = {"target": name, "total": _amounts([last.gradient_so_far])}
@@ -76,7 +78,7 @@ def _passed(name: str, edges: Sequence[TracedEdge]) -> str:
     return message(f"steps.box.{key}", gradient=_amounts([last.gradient]), **slots)
 
 
-def _complete(leaves: Sequence[TracedNode], visit: Visit) -> str:
+def _describe_complete(leaves: Sequence[TracedNode], visit: Visit) -> str:
     """Return which leaves get their gradients, by their names within the module."""
     names = [short_name(leaf).removeprefix(f"{visit.name}.") for leaf in leaves]
     norm = norm_of([gradient for leaf in leaves for gradient in leaf.gradients])
@@ -102,5 +104,5 @@ def _amount(summary: TensorSummary) -> str:
     return message("steps.tensor", shape=shape, summary=brief_text(summary))
 
 
-def _turn(kind: NotFinite | None, node: TracedNode) -> str:
+def _describe_turn(kind: NotFinite | None, node: TracedNode) -> str:
     return message("steps.box.turns", kind=kind, place=place_text(node))

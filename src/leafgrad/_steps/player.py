@@ -42,7 +42,9 @@ def fragment(shown: Shown) -> Markup:
         element("style", resource("leafgrad._steps", "player.css")),
         *profile(signs),
         element("div", *buttons, element("span", class_="count"), class_="controls", hidden=""),
-        element("p", text(message("player.hint")), class_="told", aria_live="polite", hidden=""),
+        element(
+            "p", text(message("player.hint")), class_="sentence", aria_live="polite", hidden=""
+        ),
         scrolling_frame(shown.graph, draw_view(shown.graph, shown.view)),
         _sentences(shown, aria_label=message("player.all"), tabindex="0"),
         element("script", resource("leafgrad._steps", "player.js")),
@@ -51,7 +53,7 @@ def fragment(shown: Shown) -> Markup:
         aria_label=message("player.label"),
         data_count=message("player.count"),
         data_steps=json.dumps(
-            [{"box": sign.box, "ways": sign.ways, "writes": sign.writes} for sign in signs],
+            [{"box": sign.box, "arrows": sign.arrows, "writes": sign.writes} for sign in signs],
             separators=(",", ":"),
         ),
     )

@@ -20,7 +20,7 @@ LOCAL = {
 """The derivative of an operation with respect to an input {0}; {1} is its other input, if any."""
 
 
-def value(node: TracedNode, graph: Graph) -> str:
+def describe_value(node: TracedNode, graph: Graph) -> str:
     """Return the value of a leaf, or of an operation and its inputs."""
     if not any(node.values):
         return message("steps.value-unknown", node=full_name(node))
@@ -36,14 +36,14 @@ def value(node: TracedNode, graph: Graph) -> str:
     return message("steps.value", inputs=listed, **slots)
 
 
-def start(root: TracedNode, graph: Graph) -> str:
+def describe_start(root: TracedNode, graph: Graph) -> str:
     """Return where a backward pass starts, and its gradient if no other arrives there."""
     if any(edge.target == root.index for edge in graph.edges):
         return message("steps.start", node=full_name(root))
     return message("steps.start-with", node=full_name(root), gradient=gradient_text(root))
 
 
-def passed(edge: TracedEdge, graph: Graph, before_hook: str, *, is_first: bool) -> str:
+def describe_pass(edge: TracedEdge, graph: Graph, before_hook: str, *, is_first: bool) -> str:
     """Return the gradient that a node computes from what arrived, and which node gets it."""
     node, target = graph.nodes[edge.source], short_name(graph.nodes[edge.target or 0])
     ends = {"node": full_name(node), "target": target}
@@ -95,7 +95,7 @@ def gradient_before_hook(node: TracedNode, last: TracedEdge | None) -> str:
     return str(last.gradient_so_far)
 
 
-def complete(leaf: TracedNode, before_hook: str) -> str:
+def describe_complete(leaf: TracedNode, before_hook: str) -> str:
     """Return that the gradient of a leaf is complete."""
     grad = f"{leaf.leaf_name}.grad" if leaf.leaf_name else message("steps.its-grad")
     gradient = _with_hook(leaf, before_hook)
