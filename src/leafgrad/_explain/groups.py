@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import TypeVar
 
-from leafgrad._picture.view import NUMBER, starred
+from leafgrad._picture.view import NUMBER, merge_names
 
 Item = TypeVar("Item")
 
@@ -26,7 +26,7 @@ def names_in_words(names: Sequence[str], kind: str = "parameters") -> str:
         *first, last = names
         return f"{', '.join(first)} and {last}" if first else last
     groups = grouped(names, lambda name: NUMBER.sub("*", _module(name)))
-    places = [starred([*map(_module, group)]) for group in groups]
+    places = [merge_names([*map(_module, group)]) for group in groups]
     if len(groups) > MAX_ALIKE:
         groups = grouped(names, lambda name: name.partition(".")[0] if "." in name else "")
         places = [*map(_place, groups)]

@@ -11,7 +11,7 @@ from leafgrad._messages import message
 from leafgrad._picture.box import Box, View
 from leafgrad._picture.box_text import leaf_text, number_lines, operation_name, output, turn_lines
 from leafgrad._picture.input_nodes import InputEdge
-from leafgrad._picture.look import Direction
+from leafgrad._picture.picture_style import Direction
 
 MOST_SENTENCES = 40
 MOST_LEAVES = 12
@@ -27,10 +27,10 @@ def description(view: View, direction: Direction) -> str:
     if len(view.boxes) > MOST_SENTENCES:
         starts = [_box_in_words(box, direction) for box in view.boxes if box.is_root]
         return message("alt.roots", names=", ".join(starts), count=len(view.boxes))
-    return " ".join(_sentence(box, view, direction) for box in view.boxes)
+    return " ".join(_box_sentence(box, view, direction) for box in view.boxes)
 
 
-def _sentence(box: Box, view: View, direction: Direction) -> str:
+def _box_sentence(box: Box, view: View, direction: Direction) -> str:
     """Return a sentence with the boxes that a box leads to, or is made from."""
     name = _box_in_words(box, direction)
     if box.input is not None:
@@ -89,7 +89,7 @@ def details(box: Box) -> Iterator[str]:
     if box.name is not None:
         nodes = count(len(box.members), "node")
         yield message("tip.module", title=box.title, nodes=nodes, times=times)
-        yield from _kinds(box)
+        yield from _module_in_words(box)
         return
     yield message("tip.node", index=node.index, name=node.name, times=times)
     yield from (message("tip.tensor", name=name) for name in node.tensor_names)
@@ -103,13 +103,13 @@ def details(box: Box) -> Iterator[str]:
         yield message("tip.in-module", module=node.module)
     if node.source is not None:
         yield message("tip.line", source=node.source)
-    yield from _inputs(node)
-    yield from map(_saved, node.saved)
+    yield from _inputs_in_words(node)
+    yield from map(_saved_in_words, node.saved)
     if node.custom_function is not None:
         yield message("tip.function", name=node.custom_function)
 
 
-def _kinds(box: Box) -> Iterator[str]:
+def _module_in_words(box: Box) -> Iterator[str]:
     """Yield the kinds of node in a module, its saved tensors and its leaves."""
     yield message("tip.output", output=output(box, with_kind=True))
     if box.beyond is not None:
@@ -127,7 +127,7 @@ def _kinds(box: Box) -> Iterator[str]:
         yield message("lists.more", count=len(box.leaves) - MOST_LEAVES)
 
 
-def _inputs(node: TracedNode) -> Iterator[str]:
+def _inputs_in_words(node: TracedNode) -> Iterator[str]:
     for edge in node.edges:
         if isinstance(edge, InputEdge):
             yield message("tip.argument", argument=edge.argument, input=input_title(edge.input))
@@ -140,7 +140,7 @@ def _inputs(node: TracedNode) -> Iterator[str]:
             yield line if is_bare else message("tip.edge-grad", edge=line, gradient=edge.gradient)
 
 
-def _saved(saved: SavedTensor) -> str:
+def _saved_in_words(saved: SavedTensor) -> str:
     if saved.state != "live":
         return f"{message(f'nodes.saved.{saved.state}')} {saved.name}"
     shape, dtype = shape_text(saved.shape), torch_name(saved.dtype)

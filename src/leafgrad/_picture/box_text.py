@@ -20,7 +20,7 @@ from leafgrad._graph.nodes import (
 from leafgrad._graph.summary import worst_of
 from leafgrad._messages import message
 from leafgrad._picture.box import Box, FoldedLeaf
-from leafgrad._picture.look import Direction
+from leafgrad._picture.picture_style import Direction
 
 MOST_NAMES = 2
 MOST_SHAPES = 2

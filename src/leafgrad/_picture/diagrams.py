@@ -53,10 +53,10 @@ def _from_finest(graph: Graph) -> Iterator[Flowchart]:
         groups, levels = group_by_module(graph, depth), count(depth, "level")
         boxes = count(len(groups), "box")
         comment = message("diagram.by-module", levels=levels, nodes=total, boxes=boxes)
-        yield _folded(groups, comment)
+        yield _draw_groups(groups, comment)
     groups = group_by_kind(graph)
     boxes = count(len(groups), "box")
-    yield _folded(groups, message("diagram.by-kind", nodes=total, boxes=boxes))
+    yield _draw_groups(groups, message("diagram.by-kind", nodes=total, boxes=boxes))
 
 
 def _shape(node: TracedNode, *others: TracedNode) -> str:
@@ -65,7 +65,7 @@ def _shape(node: TracedNode, *others: TracedNode) -> str:
     return '["{}"]' if node.is_leaf and not others else '("{}")'
 
 
-def _folded(groups: Sequence[NodeGroup], comment: str) -> Flowchart:
+def _draw_groups(groups: Sequence[NodeGroup], comment: str) -> Flowchart:
     return Flowchart(
         boxes=[(label(*group.nodes, name=group.name), _shape(*group.nodes)) for group in groups],
         arrows=[(index, target) for index, group in enumerate(groups) for target in group.targets],

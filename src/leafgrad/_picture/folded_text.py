@@ -20,10 +20,10 @@ MOST_ROWS = 24
 MOST_KINDS = 20
 MOST_NAMES = 4
 
-Folded = tuple[list[str], str]
+FoldedText = tuple[list[str], str]
 
 
-def folded(graph: Graph, width: int) -> Folded:
+def fold_to_text(graph: Graph, width: int) -> FoldedText:
     """Return a few lines for a whole graph, and how it was folded."""
     if any(node.module is not None for node in graph.nodes):
         return _by_module(graph, width)
@@ -33,16 +33,16 @@ def folded(graph: Graph, width: int) -> Folded:
     return _by_kind(graph, width)
 
 
-def _by_module(graph: Graph, width: int) -> Folded:
+def _by_module(graph: Graph, width: int) -> FoldedText:
     groups = group_by_alike_modules(graph)
     rows = [_heading("module-heading")]
     for group in groups[:MOST_ROWS]:
         kinds = Counter(_autograd.stem(node.name) for node in group.nodes if not node.is_leaf)
         names = [name for name, _ in kinds.most_common()]
         numbers = str(group.modules), str(len(group.nodes)), *_facts(graph, group.nodes)
-        turns = _turns(group.nodes, in_several=group.modules > 1)
+        turns = _turns_text(group.nodes, in_several=group.modules > 1)
         rows.append(Row((group.name, *numbers), turns, names))
-    lines = _fitting(rows, width)
+    lines = _fit_table(rows, width)
     if len(groups) > MOST_ROWS:
         others = count(len(groups) - MOST_ROWS, "other module")
         lines.append(message("text.folded.more", what=others))
@@ -51,25 +51,25 @@ def _by_module(graph: Graph, width: int) -> Folded:
     return lines, message(key, nodes=count(len(graph.nodes), "node"))
 
 
-def _by_repetition(graph: Graph, runs: Sequence[Run], width: int) -> Folded:
+def _by_repetition(graph: Graph, runs: Sequence[Run], width: int) -> FoldedText:
     rows = [_heading("repeats-heading")]
     for run in runs:
         nodes = graph.nodes[run.first : run.end]
         ends = dict.fromkeys(map(str, (run.first, run.end - 1)))
         span = message("lists.to").join(ends)
         names = [_autograd.stem(node.name) for node in nodes[: run.period]]
-        rows.append(Row((span, str(run.copies), *_facts(graph, nodes)), _turns(nodes), names))
+        rows.append(Row((span, str(run.copies), *_facts(graph, nodes)), _turns_text(nodes), names))
     how = message("text.folded.by-repeats", nodes=count(len(graph.nodes), "node"))
-    return _fitting(rows, width), how
+    return _fit_table(rows, width), how
 
 
-def _by_kind(graph: Graph, width: int) -> Folded:
+def _by_kind(graph: Graph, width: int) -> FoldedText:
     groups = sorted(group_by_kind(graph), key=lambda group: -len(group.nodes))
     rows = [_heading("kind-heading")]
     for group in groups[:MOST_KINDS]:
         numbers = str(len(group.nodes)), *_facts(graph, group.nodes)
-        rows.append(Row((group.name, *numbers), _turns(group.nodes), []))
-    lines = _fitting(rows, width)
+        rows.append(Row((group.name, *numbers), _turns_text(group.nodes), []))
+    lines = _fit_table(rows, width)
     if others := groups[MOST_KINDS:]:
         nodes = count(sum(len(group.nodes) for group in others), "node")
         kinds = count(len(others), "other kind")
@@ -93,7 +93,7 @@ def _heading(key: str) -> Row:
     return Row(tuple(headings), last, [])
 
 
-def _fitting(rows: Sequence[Row], width: int) -> list[str]:
+def _fit_table(rows: Sequence[Row], width: int) -> list[str]:
     """Lay out a table with as many names as fit."""
     right = range(1, len(rows[0].cells))
     for most in range(MOST_NAMES, 0, -1):
@@ -115,7 +115,7 @@ def _facts(graph: Graph, nodes: Sequence[TracedNode]) -> tuple[str, str, str, st
     return str(len(saved) or ""), size(nbytes) if nbytes else "", "", ""
 
 
-def _turns(nodes: Sequence[TracedNode], *, in_several: bool = False) -> str:
+def _turns_text(nodes: Sequence[TracedNode], *, in_several: bool = False) -> str:
     """Return the first nodes of a row at which numbers stop being finite."""
     key = "text.folded.turn-in" if in_several else "text.folded.turn"
     values = [(node.value_turn_kind, node) for node in nodes if node.value_turns]

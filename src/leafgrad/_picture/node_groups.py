@@ -7,7 +7,7 @@ from typing import NamedTuple
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._messages import message
-from leafgrad._picture.view import NUMBER, starred
+from leafgrad._picture.view import NUMBER, merge_names
 
 
 class NodeGroup(NamedTuple):
@@ -51,7 +51,7 @@ def group_by_alike_modules(graph: Graph) -> list[NodeGroup]:
         paths = {node.module for node in nodes if node.module is not None}
         if not paths:
             return message("modules.outside")
-        return starred([*paths]) or message("modules.outermost")
+        return merge_names([*paths]) or message("modules.outermost")
 
     leaves_last = sorted(graph.nodes, key=lambda node: (node.created is None, node.created or 0))
     return _group(leaves_last, lambda n: n.module and NUMBER.sub("*", n.module), name)

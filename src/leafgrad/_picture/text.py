@@ -24,7 +24,7 @@ from leafgrad._graph.nodes import (
 )
 from leafgrad._graph.summary import TensorSummary, brief_text, worst_of
 from leafgrad._messages import has_message, message
-from leafgrad._picture.folded_text import folded
+from leafgrad._picture.folded_text import fold_to_text
 
 MOST_NODES = 35
 MOST_IN_A_CELL = 4
@@ -48,7 +48,7 @@ def header(graph: Graph, width: int = WIDTH) -> Iterator[str]:
         count(sum(edge.target is not None for edge in graph.edges), "edge"),
         message("text.depth", depth=graph.depth),
     ]
-    if shared := _kind(graph.nodes[0], _shared(graph)):
+    if shared := _kind_text(graph.nodes[0], _common_fields(graph)):
         facts.append(message("text.all", kind=shared))
     facts.append(message("text.saved", tensors=count(len(graph.saved), "tensor")))
     sentences = [", ".join(facts)]
@@ -60,11 +60,11 @@ def header(graph: Graph, width: int = WIDTH) -> Iterator[str]:
         sentences.append(message("text.modified"))
     for sentence in sentences:
         yield from textwrap.wrap(sentence, width)
-    for sentence in _first_not_finite(graph):
+    for sentence in _not_finite_lines(graph):
         yield from textwrap.wrap(sentence, width, break_long_words=False, break_on_hyphens=False)
 
 
-def _first_not_finite(graph: Graph) -> Iterator[str]:
+def _not_finite_lines(graph: Graph) -> Iterator[str]:
     """Yield where values and gradients first stop being finite."""
     bad = [node for node in graph.nodes if worst_of(node.values)]
     finite_roots = [value for root in graph.roots for value in root.values]
@@ -149,10 +149,10 @@ def _listing(graph: Graph, width: int) -> list[str]:
         for one in DETAILS
     )
     lines = next(lines for lines in tried if max(map(cells, lines)) <= width)
-    return [*lines, "", *_inputs(graph, width)] if graph.inputs else lines
+    return [*lines, "", *_input_lines(graph, width)] if graph.inputs else lines
 
 
-def _inputs(graph: Graph, width: int) -> list[str]:
+def _input_lines(graph: Graph, width: int) -> list[str]:
     """Return the inputs of the graph, each with the nodes that use it."""
     inputs = []
     for source in graph.inputs:
@@ -164,7 +164,7 @@ def _inputs(graph: Graph, width: int) -> list[str]:
 
 
 def _rows(graph: Graph, detail: Detail) -> list[tuple[str, ...]]:
-    differing = {"dtype", "device"} - _shared(graph)
+    differing = {"dtype", "device"} - _common_fields(graph)
     with_saved = not any(node.values or node.gradients for node in graph.nodes)
     rows: list[tuple[str, ...]] = [("", *message("text.heading").split(", "))]
     for node in graph.nodes:
@@ -173,32 +173,32 @@ def _rows(graph: Graph, detail: Detail) -> list[tuple[str, ...]]:
             names.append(message("text.retains"))
         output = _in_cell([*map(shape_text, node.shapes)], detail.edges, detail)
         if differing and detail.with_kind:
-            output += f" {_kind(node, differing)}"
+            output += f" {_kind_text(node, differing)}"
         name = node.name
         if detail.is_bare:
             name = message("text.leaf") if node.is_leaf else _autograd.stem(name)
-        targets = [_edge(edge, graph, with_names=detail.with_names) for edge in node.edges]
+        targets = [_edge_text(edge, graph, with_names=detail.with_names) for edge in node.edges]
         rows.append(
             (
                 str(node.index),
                 name,
                 _in_cell(names, detail.edges, detail),
                 output,
-                _brief(node.values) if detail.is_brief else value_text(node) or "",
-                _brief(node.gradients) if detail.is_brief else gradient_text(node) or "",
+                _brief_text(node.values) if detail.is_brief else value_text(node) or "",
+                _brief_text(node.gradients) if detail.is_brief else gradient_text(node) or "",
                 _in_cell(targets, detail.edges, detail),
-                _all_saved(node, detail) if with_saved else "",
+                _all_saved_text(node, detail) if with_saved else "",
             )
         )
     return rows
 
 
-def _brief(summaries: Sequence[TensorSummary | None]) -> str:
+def _brief_text(summaries: Sequence[TensorSummary | None]) -> str:
     return "; ".join(brief_text(summary) for summary in summaries if summary is not None)
 
 
 def _summary(graph: Graph, width: int) -> Iterator[str]:
-    lines, how = folded(graph, width)
+    lines, how = fold_to_text(graph, width)
     roots = [f"{node.index} {node.name}" for node in graph.roots]
     leaves = [short_name(leaf) for leaf in graph.leaves]
     more = message("text.rest", how=how)
@@ -206,14 +206,14 @@ def _summary(graph: Graph, width: int) -> Iterator[str]:
         more = message("text.rest-as", how=how, index=turns[0].index)
     yield from lines
     yield ""
-    yield _few(message("text.roots"), roots, width)
-    yield _few(message("text.leaves", count=len(leaves)), leaves, width)
+    yield _first_names(message("text.roots"), roots, width)
+    yield _first_names(message("text.leaves", count=len(leaves)), leaves, width)
     if graph.inputs:
-        yield from _inputs(graph, width)
+        yield from _input_lines(graph, width)
     yield from textwrap.wrap(more, width)
 
 
-def _few(what: str, names: Sequence[str], width: int) -> str:
+def _first_names(what: str, names: Sequence[str], width: int) -> str:
     """Return as many names as fit. A name that is too long loses its middle."""
     if not names:
         return what
@@ -225,19 +225,19 @@ def _few(what: str, names: Sequence[str], width: int) -> str:
     return f"{what}: {first_few([elide(name, room) for name in names], 1)}"
 
 
-def _shared(graph: Graph) -> set[str]:
+def _common_fields(graph: Graph) -> set[str]:
     """Return the fields, of data type and device, that are the same for all nodes."""
     fields = ("dtype", "device")
     return {field for field in fields if len({*map(attrgetter(field), graph.nodes)}) == 1}
 
 
-def _kind(node: TracedNode, fields: Container[str]) -> str:
+def _kind_text(node: TracedNode, fields: Container[str]) -> str:
     dtype = [torch_name(node.dtype)] if "dtype" in fields else []
     device = [message("text.on-device", device=node.device)] if "device" in fields else []
     return " ".join(dtype + device)
 
 
-def _edge(edge: TracedEdge, graph: Graph, *, with_names: bool) -> str:
+def _edge_text(edge: TracedEdge, graph: Graph, *, with_names: bool) -> str:
     if edge.target is None:
         return message("text.no-edge")
     words = [str(edge.target)]
@@ -256,12 +256,14 @@ def _in_cell(texts: Sequence[str], most: int, detail: Detail) -> str:
     return first_few(texts, most)
 
 
-def _all_saved(node: TracedNode, detail: Detail) -> str:
+def _all_saved_text(node: TracedNode, detail: Detail) -> str:
     """Return the saved tensors of a node by name, or their number by state."""
     if node.hides_saved:
         return message("nodes.status.hidden")
     if detail.saved:
-        return _in_cell([_saved(one, node, detail) for one in node.saved], detail.saved, detail)
+        return _in_cell(
+            [_saved_text(one, node, detail) for one in node.saved], detail.saved, detail
+        )
     counts = Counter(
         message("nodes.status.modified") if saved.is_modified else _status(saved)
         for saved in node.saved
@@ -275,7 +277,7 @@ def _status(saved: SavedTensor) -> str:
     return message(key) if has_message(key) else ""
 
 
-def _saved(saved: SavedTensor, node: TracedNode, detail: Detail) -> str:
+def _saved_text(saved: SavedTensor, node: TracedNode, detail: Detail) -> str:
     if status := _status(saved):
         return f"{saved.name} {status}"
     words = [saved.name]

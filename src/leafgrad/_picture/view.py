@@ -179,13 +179,13 @@ class Viewer:
     def by_module(self, opened: Collection[str] = ()) -> View | None:
         """Show the modules of the first level that has several; None if no module is known."""
         boxes = first_level(self.own_nodes, self.levels, least=3, most_share=0.5)
-        return None if boxes is None else self._folded(boxes, opened)
+        return None if boxes is None else self._fold(boxes, opened)
 
     def by_paths(self, patterns: Collection[str], opened: Collection[str] = ()) -> View:
         """Show the modules whose paths match, and other nodes one by one."""
-        return self._folded(match_modules(self.own_nodes, patterns), opened)
+        return self._fold(match_modules(self.own_nodes, patterns), opened)
 
-    def _folded(self, boxes: Boxes, opened: Collection[str]) -> View:
+    def _fold(self, boxes: Boxes, opened: Collection[str]) -> View:
         boxes = open_modules(boxes, self.own_nodes, self.levels, opened)
         view = self.view(module_boxes(self.own_nodes, boxes))
         if not opened:
@@ -285,7 +285,7 @@ class Viewer:
             yield Box(
                 alike=tuple(part.nodes for part in alike),
                 edges=vertex.edges,
-                name=None if path is None else starred([part.module or "" for part in alike]),
+                name=None if path is None else merge_names([part.module or "" for part in alike]),
                 path=path,
                 module=None if path is None else self._modules.get(path),
                 inner=tuple(self._inner_classes.get(path, ())),
@@ -308,7 +308,7 @@ class Viewer:
             if leaves:
                 names = [leaf.leaf_name for leaf in leaves if leaf.leaf_name is not None]
                 uses = len(self._users[leaves[0].index])
-                yield FoldedLeaf(name=starred(names) or None, uses=uses, alike=tuple(leaves))
+                yield FoldedLeaf(name=merge_names(names) or None, uses=uses, alike=tuple(leaves))
 
 
 def _links(parts: Sequence[ModuleBox]) -> list[list[Link]]:
@@ -377,7 +377,7 @@ def _kind_within(node: TracedNode) -> Hashable:
     return *kind, node.value_turns, node.gradient_turns, *saved
 
 
-def starred(names: Sequence[str]) -> str:
+def merge_names(names: Sequence[str]) -> str:
     """Return the names as one, with a star for each number in which they differ."""
     fields = zip(*(NUMBER.split(name) for name in names), strict=True)
     return "".join(field[0] if len({*field}) == 1 else "*" for field in fields)

@@ -112,10 +112,10 @@ def _unit_gradient(start: Output) -> torch.Tensor:
 
 
 class _BackwardRecorder:
-    """What a backward passed on, written down while it runs.
+    """Records the gradients of a backward pass while it runs.
 
-    What arrives several times at one place is added up here once more, as the engine does it, in
-    the order in which it comes; the engine does not show its sums before they are complete.
+    The engine shows a sum only when it is complete. So gradients that arrive at the same output
+    are added up here as well, in the order in which they arrive.
     """
 
     def __init__(self, graph: _autograd.LiveGraph) -> None:
@@ -126,43 +126,39 @@ class _BackwardRecorder:
         self.waiting: dict[_autograd.Edge, tuple[torch.Tensor, TensorSummary | None]] = {}
 
     def start(self, starts: Sequence[Output], weights: Sequence[torch.Tensor]) -> None:
-        """Begin with the weights of the outputs."""
+        """Record the gradients that the pass starts with."""
         for start, weight in zip(starts, weights, strict=True):
-            (place,) = gradient_edges([start])
-            self._add(place, weight.detach())
+            (end,) = gradient_edges([start])
+            self._add(end, weight.detach())
 
     def visit(self, node: Node, arrived: _autograd.Gradients, passed: _autograd.Gradients) -> None:
-        """Note what one node got and what it passed on; a leaf passes nothing on."""
+        """Record what arrives at a node and what it passes on; a leaf passes nothing on."""
         self.order[node] = len(self.order)
-        self.arrived[node] = tuple(
-            self._arrived((node, output), gradient) for output, gradient in enumerate(arrived)
-        )
+        summaries = []
+        for output, gradient in enumerate(arrived):
+            # Mostly it is the sum that was passed on last, whose summary is known.
+            total, summary = self.waiting.pop((node, output), (None, None))
+            summaries.append(summary if total is gradient else _summarize(gradient))
+        self.arrived[node] = tuple(summaries)
         edges = zip(self.graph[node], passed, strict=bool(passed))
         for number, ((successor, input_nr), gradient) in enumerate(edges):
             if successor is not None and gradient is not None:
                 self.passed[node, number] = self._add((successor, input_nr), gradient)
 
-    def _arrived(
-        self, place: _autograd.Edge, gradient: torch.Tensor | None
-    ) -> TensorSummary | None:
-        """Return the summary of what arrived, mostly what was passed on last, and drop that."""
-        waited, summary = self.waiting.pop(place, (None, None))
-        return summary if waited is gradient else _summarize(gradient)
-
     def _add(
-        self, place: _autograd.Edge, gradient: torch.Tensor
+        self, end: _autograd.Edge, gradient: torch.Tensor
     ) -> tuple[TensorSummary | None, TensorSummary | None]:
-        """Add what arrives to what was there, and return the summaries of both."""
+        """Add a gradient to those before it, and return the summaries of it and of the sum."""
         summary = so_far = summary_of(gradient)
         total = gradient
-        if place in self.waiting:
-            total = self.waiting[place][0] + gradient
+        if end in self.waiting:
+            total = self.waiting[end][0] + gradient
             so_far = summary_of(total)
-        self.waiting[place] = total, so_far
+        self.waiting[end] = total, so_far
         return summary, so_far
 
     def end(self, sinks: Sequence[_autograd.Edge], arrived: _autograd.Gradients) -> None:
-        """Note what arrived where the backward ended without a visit."""
+        """Record what arrives where the pass ends without a visit."""
         at: dict[Node, list[TensorSummary | None]] = {}
         for (node, _), gradient in zip(sinks, arrived, strict=True):
             if node not in self.order:
@@ -170,7 +166,7 @@ class _BackwardRecorder:
         self.arrived.update({node: tuple(summaries) for node, summaries in at.items()})
 
     def annotate(self, node: Node, traced: TracedNode) -> TracedNode:
-        """Return a node and its edges with what came along."""
+        """Return a node and its edges with their gradients."""
         edges = []
         for edge in traced.edges:
             gradient, so_far = self.passed.get((node, edge.output_nr), (None, None))

@@ -12,7 +12,7 @@ from leafgrad._graph.serialize import graph_fields, graph_to_json
 from leafgrad._messages import message
 from leafgrad._picture import diagrams, text
 from leafgrad._picture.html import page
-from leafgrad._picture.look import Color, Direction, Look
+from leafgrad._picture.picture_style import Color, Direction, PictureStyle
 from leafgrad._picture.svg import svg
 from leafgrad._steps.steps import BackwardSteps, steps_of
 
@@ -232,8 +232,8 @@ class GraphTrace(Graph):
             >>> "root: the backward pass starts here" in trace_graph(x * x).to_svg(legend=False)
             False
         """
-        look = Look(direction=direction, color=color, legend=legend)
-        return svg.svg(self, fold=fold, open=open, look=look)
+        style = PictureStyle(direction=direction, color=color, legend=legend)
+        return svg.svg(self, fold=fold, open=open, style=style)
 
     def to_html(self, *, direction: Direction = "backward", color: Color | None = None) -> str:
         """Write a page to move about in: zoom, search, follow a node's paths, look into modules.
@@ -262,7 +262,7 @@ class GraphTrace(Graph):
             >>> trace_graph(x * x, names={"x": x}).to_html()[:15]
             '<!doctype html>'
         """
-        return page.page(self, Look(direction=direction, color=color))
+        return page.page(self, PictureStyle(direction=direction, color=color))
 
     def show(self) -> None:
         """Show the graph to move about in: in the notebook that runs this, else in a browser.

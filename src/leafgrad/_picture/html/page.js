@@ -2,13 +2,13 @@
 
 const stage = document.querySelector("main");
 const search = document.querySelector("input");
-const told = document.querySelector("output");
+const output = document.querySelector("output");
 const button = (name) => document.querySelector(`[data-do="${name}"]`);
 const between = button("path");
 const color = document.querySelector("#color");
 const modulesOnTheWay = document.querySelector("nav");
-if (!matchMedia("(pointer: coarse)").matches) told.textContent += `\n${told.dataset.keys}`;
-const help = told.textContent;
+if (!matchMedia("(pointer: coarse)").matches) output.textContent += `\n${output.dataset.keys}`;
+const help = output.textContent;
 let hint = help;
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -289,14 +289,14 @@ function select(number, end = null) {
   view.choose(number);
   if (number === null) {
     view.show(null);
-    told.textContent = hint;
+    output.textContent = hint;
     return;
   }
   const from = view.reached(number, view.ahead);
   const to = view.reached(number, view.back);
   if (end === null) {
     view.show(new Set([...from, ...to]));
-    told.textContent = view.details[number];
+    output.textContent = view.details[number];
     return;
   }
   const [before, after] = [view.reached(end, view.back), view.reached(end, view.ahead)];
@@ -306,7 +306,7 @@ function select(number, end = null) {
   ]);
   view.show(between.size ? between : new Set([number, end]));
   const length = between.size ? say("between", between.size) : say("no-path");
-  told.textContent = [length, view.details[number], say("and"), view.details[end]].join("\n");
+  output.textContent = [length, view.details[number], say("and"), view.details[end]].join("\n");
 }
 
 // Select a box, or with Shift or the button the other end of the paths from the selected one.
@@ -337,9 +337,9 @@ function look() {
   const part = search.value.trim().toLowerCase();
   found = part ? view.words.flatMap((text, number) => (text.includes(part) ? [number] : [])) : [];
   view.show(part ? new Set(found) : null);
-  told.textContent = part ? say("found", found.length) : hint;
+  output.textContent = part ? say("found", found.length) : hint;
   elsewhere = part && !found.length ? within(part) : -1;
-  if (elsewhere >= 0) told.textContent = say("elsewhere", modules[elsewhere][0]);
+  if (elsewhere >= 0) output.textContent = say("elsewhere", modules[elsewhere][0]);
 }
 
 // The innermost module whose view contains a text, -1 for none.
@@ -409,7 +409,7 @@ function paint() {
   const meaning = view.paint(color.value);
   hint = meaning ? `${say("color", meaning)}\n${help}` : help;
   view.update();
-  if (selected === null && !search.value) told.textContent = hint;
+  if (selected === null && !search.value) output.textContent = hint;
 }
 
 // From folded, or from within a module, to the whole in full, and back.
@@ -510,7 +510,7 @@ document.addEventListener("pointermove", (event) => {
     stage.scrollTo(grip.left + grip.x - event.clientX, grip.top + grip.y - event.clientY);
   } else if (selected === null && !search.value) {
     const number = stage.contains(event.target) ? view.at(event) : null;
-    told.textContent = number === null ? hint : view.details[number];
+    output.textContent = number === null ? hint : view.details[number];
   }
 });
 

@@ -15,7 +15,7 @@ from leafgrad._messages import message, messages_of
 from leafgrad._picture import text as graph_text
 from leafgrad._picture.alt_text import title
 from leafgrad._picture.box import View
-from leafgrad._picture.look import Color, Look
+from leafgrad._picture.picture_style import Color, PictureStyle
 from leafgrad._picture.scopes import scopes
 from leafgrad._picture.svg.heat import heat_of
 from leafgrad._picture.svg.style import HEAT_STYLE
@@ -46,7 +46,7 @@ def embedded_page(graph: Graph) -> str:
         around = AROUND + (MODULE_ROW if graph.modules else 0.0)
         height = min(drawing.height + around, MOST_HEIGHT)
     try:
-        content = page(graph, Look())
+        content = page(graph, PictureStyle())
     except ValueError:  # it would have too many boxes
         return instead
     if len(content) > MOST_CHARACTERS:
@@ -54,13 +54,13 @@ def embedded_page(graph: Graph) -> str:
     return embed_page(content, name=title(graph), height=height, instead=instead)
 
 
-def page(graph: Graph, look: Look) -> str:
+def page(graph: Graph, style: PictureStyle) -> str:
     """Write the page: the graph folded and in full, and a view of each module.
 
     The view that it starts with is part of the document. The others are compressed.
     """
-    look.check(graph)
-    plain = replace(look, color=None)  # the page colours by itself
+    style.check(graph)
+    plain = replace(style, color=None)  # the page colours by itself
     views = _views(graph)
     inner = [*scopes(graph, most_boxes=MOST_BOXES, most_in_all=MOST_IN_ALL)]
     start = len(views) - 1 if is_in_full(graph, None) else 0
@@ -87,14 +87,14 @@ def page(graph: Graph, look: Look) -> str:
     hint, keys = _hints(graph, can_fold=len(views) > 1, has_modules=bool(inner))
     code = resource("leafgrad._picture.html", "page.js")
     content = (
-        _header(graph, colors, look.color, is_folded=start == 0 if len(views) > 1 else None),
+        _header(graph, colors, style.color, is_folded=start == 0 if len(views) > 1 else None),
         element("main", element("div", drawings[start].markup, class_="view"), tabindex="0"),
         element("footer", element("output", text(hint), data_keys=keys)),
         *_scripts(facts, others),
         element("script", code),
     )
-    style = resource("leafgrad._picture.html", "page.css") + HEAT_STYLE
-    return document(title(graph), style, Markup("".join(content)), code)
+    css = resource("leafgrad._picture.html", "page.css") + HEAT_STYLE
+    return document(title(graph), css, Markup("".join(content)), code)
 
 
 def _header(
@@ -169,17 +169,17 @@ def _data(drawing: Drawing, numbers: Mapping[str, int], colors: list[Color]) -> 
     sizes = [measured.extent() for measured in drawing.measured]
     return {
         "boxes": [
-            _rounded(at.x - size.width / 2, at.top, at.x + size.width / 2, at.top + size.height)
+            _round(at.x - size.width / 2, at.top, at.x + size.width / 2, at.top + size.height)
             for size, at in zip(sizes, drawing.layout.positions, strict=True)
         ],
         "links": [[*ends] for ends in drawing.links],
-        "paths": [_rounded(*chain.from_iterable(points)) for points in drawing.paths],
+        "paths": [_round(*chain.from_iterable(points)) for points in drawing.paths],
         "opens": [numbers.get(box.path or "", -1) for box in boxes],
         "heat": {color: [heat.meaning, *heat.steps] for color, heat in heats.items()},
     }
 
 
-def _rounded(*lengths: float) -> list[float]:
+def _round(*lengths: float) -> list[float]:
     return [round(length, 1) for length in lengths]
 
 

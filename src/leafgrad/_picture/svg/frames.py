@@ -10,7 +10,7 @@ from leafgrad._display.text_width import shorten, width
 from leafgrad._messages import message
 from leafgrad._picture.box import View
 from leafgrad._picture.layout import Band, Edge, Extent, Layout, Point
-from leafgrad._picture.look import Look
+from leafgrad._picture.picture_style import PictureStyle
 from leafgrad._picture.svg.boxes import MeasuredBox
 from leafgrad._picture.svg.style import FACT_SIZE
 
@@ -46,9 +46,9 @@ class DrawnFrame:
         )
 
 
-def bands(view: View, look: Look) -> list[Band]:
+def bands(view: View, style: PictureStyle) -> list[Band]:
     """Return the bands that the layout reserves for frames and their titles."""
-    above, below = (AROUND, ABOVE) if look.is_forward else (ABOVE, AROUND)
+    above, below = (AROUND, ABOVE) if style.is_forward else (ABOVE, AROUND)
     return [Band(boxes=frame.boxes, above=above, below=below) for frame in view.frames]
 
 

@@ -10,7 +10,7 @@ from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._messages import message
 from leafgrad._picture.box import Box
 from leafgrad._picture.box_text import arriving_norms
-from leafgrad._picture.look import Color
+from leafgrad._picture.picture_style import Color
 
 STEPS = 5
 LEAST_RANGE = 1.0

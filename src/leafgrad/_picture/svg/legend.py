@@ -10,7 +10,7 @@ from leafgrad._display.units import size
 from leafgrad._graph.nodes import SavedTensor
 from leafgrad._messages import message
 from leafgrad._picture.box import Box, View
-from leafgrad._picture.look import Look
+from leafgrad._picture.picture_style import PictureStyle
 from leafgrad._picture.svg.boxes import MeasuredBox
 from leafgrad._picture.svg.heat import STEPS, Heat
 from leafgrad._picture.svg.shapes import BAR, CORNER, behind, head, rect, stub
@@ -46,7 +46,7 @@ def legend(
     view: View,
     measured: Sequence[MeasuredBox],
     most: int,
-    look: Look,
+    style: PictureStyle,
     heat: Heat,
 ) -> Legend:
     """Lay out the facts, then the signs that the picture uses.
@@ -56,17 +56,17 @@ def legend(
         view: What is shown.
         measured: The boxes that are drawn.
         most: What a full bar of saved bytes means; 0 for no bars.
-        look: How the picture is drawn.
+        style: How the picture is drawn.
         heat: The colours of the boxes.
     """
     letters = int(WIDTH / FACT_SIZE / OF_LATIN)
-    told = [line for fact in facts for line in textwrap.wrap(fact, letters)]
-    entries = [*_entries(view, measured, most, look, heat)]
-    markup = [_text(fact, 0, number * LINE) for number, fact in enumerate(told)]
+    fact_lines = [line for fact in facts for line in textwrap.wrap(fact, letters)]
+    entries = [*_entries(view, measured, most, style, heat)]
+    markup = [_text(fact, 0, number * LINE) for number, fact in enumerate(fact_lines)]
     for number, (sign, meaning) in enumerate(entries):
-        y = (len(told) + 0.4 + number) * LINE
+        y = (len(fact_lines) + 0.4 + number) * LINE
         markup += [*sign(y), _text(meaning, SIGN, y)]
-    lines = len(told) + 0.5 + len(entries)
+    lines = len(fact_lines) + 0.5 + len(entries)
     return Legend(markup=element("g", *markup), width=WIDTH, height=lines * LINE)
 
 
@@ -75,13 +75,13 @@ def _text(content: str, x: float, y: float) -> Markup:
 
 
 def _entries(
-    view: View, measured: Sequence[MeasuredBox], most: int, look: Look, heat: Heat
+    view: View, measured: Sequence[MeasuredBox], most: int, style: PictureStyle, heat: Heat
 ) -> Iterator[tuple[DrawSigns, str]]:
     boxes = view.boxes
     if any(box.is_root for box in boxes):
         yield _root, message("legend.root")
     if any(box.edges for box in boxes):
-        yield _arrow, message("legend.values" if look.is_forward else "legend.gradients")
+        yield _arrow, message("legend.values" if style.is_forward else "legend.gradients")
     if any(one.label for one in measured):
         yield _letters("(2,)", "", 0, 4), message("legend.label")
     yield from _in_boxes(measured)

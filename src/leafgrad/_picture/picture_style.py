@@ -11,7 +11,7 @@ Color = Literal["bytes", "gradient"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Look:
+class PictureStyle:
     """The style of a picture.
 
     Attributes:
