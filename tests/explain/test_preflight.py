@@ -376,7 +376,7 @@ def test_one_node_that_runs_a_backward_is_told_alone() -> None:
 def test_the_state_of_a_module_is_refused_as_its_tensors_are_in_no_graph() -> None:
     model = nn.Linear(2, 1)
     loss = model(torch.ones(2)).sum()
-    message = r"^names must lead to tensors of the graph, but names\['weight'\] is detached"
+    message = r"^names must map to tensors of the graph, but names\['weight'\] is a detached"
     with pytest.raises(ValueError, match=message):
         preflight(loss, names=model.state_dict())
     assert preflight(loss, names=model.state_dict(keep_vars=True)).running == ()
