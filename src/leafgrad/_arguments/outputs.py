@@ -95,7 +95,10 @@ def _items_in(outputs: object) -> Iterator[tuple[_Place, object]]:
 def _inside(place: _Place, item: Any) -> list[tuple[_Place | None, Any]] | None:
     """Return the items of a container with their positions; None if it is no container."""
     if isinstance(item, Output):
-        _check_edge(place, item)
+        if isinstance(item, GradientEdge) and not isinstance(item.node, Node):
+            raise TypeError(
+                message("errors.outputs.edge", place=place, type=type(item.node).__name__)
+            )
         return None
     if isinstance(item, Mapping):
         return [(_Place(place, key), item[key]) for key in item]
@@ -107,13 +110,6 @@ def _inside(place: _Place, item: Any) -> list[tuple[_Place | None, Any]] | None:
         names = [field.name for field in fields(item)]
         return [(_Place(place, name, is_field=True), getattr(item, name, None)) for name in names]
     return None
-
-
-def _check_edge(place: _Place, output: Output) -> None:
-    if isinstance(output, GradientEdge) and not isinstance(output.node, Node):
-        raise TypeError(
-            message("errors.outputs.edge", place=place, type=type(output.node).__name__)
-        )
 
 
 def _not_an_output(place: _Place, item: object) -> str:

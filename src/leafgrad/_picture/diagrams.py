@@ -50,13 +50,9 @@ def _from_finest(graph: Graph) -> Iterator[Flowchart]:
         yield Flowchart([(label(node), _shape(node)) for node in graph.nodes], arrows)
     depths = [node.module.count(".") + 1 for node in graph.nodes if node.module is not None]
     for depth in range(max(depths, default=0), 0, -1):
-        groups, levels = group_by_module(graph, depth), count(depth, "level")
-        boxes = count(len(groups), "box")
-        comment = message("diagram.by-module", levels=levels, nodes=total, boxes=boxes)
-        yield _draw_groups(groups, comment)
-    groups = group_by_kind(graph)
-    boxes = count(len(groups), "box")
-    yield _draw_groups(groups, message("diagram.by-kind", nodes=total, boxes=boxes))
+        levels = count(depth, "level")
+        yield _draw_groups(group_by_module(graph, depth), "by-module", nodes=total, levels=levels)
+    yield _draw_groups(group_by_kind(graph), "by-kind", nodes=total)
 
 
 def _shape(node: TracedNode, *others: TracedNode) -> str:
@@ -65,11 +61,11 @@ def _shape(node: TracedNode, *others: TracedNode) -> str:
     return '["{}"]' if node.is_leaf and not others else '("{}")'
 
 
-def _draw_groups(groups: Sequence[NodeGroup], comment: str) -> Flowchart:
+def _draw_groups(groups: Sequence[NodeGroup], how: str, **slots: str) -> Flowchart:
     return Flowchart(
         boxes=[(label(*group.nodes, name=group.name), _shape(*group.nodes)) for group in groups],
         arrows=[(index, target) for index, group in enumerate(groups) for target in group.targets],
-        comment=comment,
+        comment=message(f"diagram.{how}", boxes=count(len(groups), "box"), **slots),
     )
 
 

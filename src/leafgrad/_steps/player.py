@@ -2,17 +2,34 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import log10
 
 from leafgrad._display.markup import Markup, element, text
 from leafgrad._display.pages import document, embed_page, image, resource
+from leafgrad._graph.graph import Graph
+from leafgrad._graph.nodes import short_name
 from leafgrad._messages import message
 from leafgrad._picture.alt_text import title
 from leafgrad._picture.svg.svg import draw_view, scrolling_frame
-from leafgrad._steps.shown import Shown
+from leafgrad._picture.view import Fold, Open, is_in_full, view_of
+from leafgrad._steps import by_box, by_node
 from leafgrad._steps.step import Sign
 
 BUTTONS = ("first", "back", "next", "last")
+
+
+class Shown:
+    """A graph whose boxes have the names from the sentences, with its view and its steps."""
+
+    def __init__(self, graph: Graph, *, fold: Fold, open: Open) -> None:  # noqa: A002
+        """Choose the boxes, and describe the steps."""
+        nodes = tuple(replace(node, tensor_names=(short_name(node),)) for node in graph.nodes)
+        roots = tuple(nodes[root.index] for root in graph.roots)
+        self.graph = replace(graph, nodes=nodes, roots=roots)
+        self.view = view_of(self.graph, fold=fold, open=open)
+        in_full = is_in_full(graph, fold)
+        self.steps = [*(by_node.steps(graph) if in_full else by_box.steps(graph, self.view))]
 
 
 def page(shown: Shown) -> str:

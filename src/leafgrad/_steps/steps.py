@@ -8,7 +8,7 @@ from leafgrad._graph.graph import Graph
 from leafgrad._messages import message
 from leafgrad._picture.view import Fold, Open, read_paths
 from leafgrad._steps import player
-from leafgrad._steps.shown import Shown
+from leafgrad._steps.player import Shown
 from leafgrad._steps.step import Step
 
 MOST_STEPS = 1000

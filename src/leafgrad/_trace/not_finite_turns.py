@@ -9,7 +9,6 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from leafgrad._graph.nodes import TracedEdge, TracedNode
 from leafgrad._graph.summary import NotFinite, TensorSummary
@@ -24,20 +23,6 @@ Finiteness = int
 # An IntFlag would take ten times as long.
 FINITE, NAN, INFINITY, UNSEEN = 0, 1, 2, 4
 BAD = NAN | INFINITY
-
-
-class Turn(NamedTuple):
-    """A node at which numbers stop being finite.
-
-    Attributes:
-        kind: The kind of number that appears.
-        inputs: The names of its non-finite inputs that have no edge.
-        is_near: Whether the node right before it may be the one, because its value is unknown.
-    """
-
-    kind: NotFinite
-    inputs: tuple[str, ...]
-    is_near: bool
 
 
 Recorded = Mapping[int, tuple[str, ...]]
@@ -58,16 +43,18 @@ def mark_value_turns(
     values = _ValueFlow(nodes)
     wanted = values.wanted(roots)
     for node in nodes:
-        turn = values.turn(node.index, wanted[node.index], recorded.get(node.index))
-        if turn is None:
+        names = recorded.get(node.index)
+        kind = values.kind_from(node.index, wanted[node.index])
+        is_near = bool(values.inputs[node.index] & UNSEEN)
+        if kind is None or (is_near and names is None):
             yield node
         else:
             yield replace(
                 node,
                 value_turns=True,
-                value_turn_kind=turn.kind,
-                value_turn_given=turn.inputs,
-                value_turn_is_near=turn.is_near,
+                value_turn_kind=kind,
+                value_turn_given=names or (),
+                value_turn_is_near=is_near,
             )
 
 
@@ -132,16 +119,12 @@ class _ValueFlow:
                     wanted[edge.target, edge.input_nr] |= of_nodes[node.index]
         return of_nodes
 
-    def turn(self, index: int, wanted: Finiteness, recorded: tuple[str, ...] | None) -> Turn | None:
-        """Return what appears at a node; None if its inputs are no better than its results."""
-        made, inputs = FINITE, self.inputs[index]
+    def kind_from(self, index: int, wanted: Finiteness) -> NotFinite | None:
+        """Return the kind that appears at a node; None if its inputs are no better."""
+        made = FINITE
         for finiteness in self.results[index]:
-            made |= FINITE if finiteness is None else finiteness
-        kind = _new_kind(made, inputs, wanted)
-        is_near = bool(inputs & UNSEEN)
-        if kind is None or (is_near and recorded is None):
-            return None
-        return Turn(kind, recorded or (), is_near)
+            made |= finiteness or FINITE
+        return _new_kind(made, self.inputs[index], wanted)
 
 
 # Operations that pass on numbers unchanged, all of them or some.

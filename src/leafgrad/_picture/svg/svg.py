@@ -17,7 +17,7 @@ from leafgrad._picture.picture_style import PictureStyle
 from leafgrad._picture.svg.boxes import MeasuredBox, draw, measure
 from leafgrad._picture.svg.frames import bands, brackets, frames
 from leafgrad._picture.svg.heat import Heat, heat_of
-from leafgrad._picture.svg.legend import NO_LEGEND, Legend, legend
+from leafgrad._picture.svg.legend import NO_LEGEND, legend
 from leafgrad._picture.svg.shapes import head
 from leafgrad._picture.svg.style import CLASS, FRAME, FRAME_STYLE, HEAT_STYLE, STYLE
 from leafgrad._picture.text import header
@@ -106,7 +106,13 @@ def draw_view(
     lefts = layout.left - beside.width, middle - under.width / 2, *(one.left for one in around)
     rights = layout.right, middle + under.width / 2, *(one.right for one in around)
     left, right = min(lefts) - MARGIN, max(rights) + MARGIN
-    height = layout.height + 2 * MARGIN + (MARGIN + under.height if style.legend else 0.0)
+    height, legends = layout.height + 2 * MARGIN, []
+    if style.legend:
+        # Under the trunk, which is visible even if the picture is cut off.
+        x = max(left + MARGIN, min(-under.width / 2, right - MARGIN - under.width))
+        shift = f"translate({coordinate(x)} {coordinate(height)})"
+        legends = [element("g", under.markup, class_="legend", transform=shift)]
+        height += MARGIN + under.height
     markup = _svg(
         element("title", text(title(graph))),
         element("desc", text(description(view, style.direction))),
@@ -116,7 +122,7 @@ def draw_view(
         *_boxes(measured, edges, layout, most_bytes, heat),
         *_labels(measured, edges, layout),
         beside.markup,
-        *(_under(under, left, right, layout.height + 2 * MARGIN) if style.legend else ()),
+        *legends,
         left=left,
         width=right - left,
         height=height,
@@ -146,13 +152,6 @@ def _svg(*content: Markup, left: float, width: float, height: float) -> Markup:
         height=height,
         viewBox=" ".join(map(coordinate, (left, -MARGIN, width, height))),
     )
-
-
-def _under(legend: Legend, left: float, right: float, y: float) -> Iterator[Markup]:
-    """Put the legend under the trunk, which is visible even if the picture is cut off."""
-    x = max(left + MARGIN, min(-legend.width / 2, right - MARGIN - legend.width))
-    place = f"translate({coordinate(x)} {coordinate(y)})"
-    yield element("g", legend.markup, class_="legend", transform=place)
 
 
 def html(graph: Graph) -> str:
