@@ -1,12 +1,12 @@
 """Read the facts about a tensor that matter to autograd."""
 
-from collections.abc import Iterator
+from functools import lru_cache
 
 import torch
 
 from leafgrad import _autograd
 from leafgrad._arguments.signature import public_function
-from leafgrad._messages import has_message, message
+from leafgrad._messages import has_message, language, message
 from leafgrad._tensor.description import TensorDescription, TensorRole, role_text
 
 
@@ -56,12 +56,13 @@ def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorD
     _check(tensor, name)
     with _autograd.unobserved():
         facts = _facts(tensor, name, _role(tensor))
-        why = [*_why(facts)]
+        now, variant = "filled" if facts.has_grad else "empty", _variant(facts)
+        why = _reasons(language(), facts.role, variant, now, facts.grad_fn, facts.wrapped)
         if facts.wrapped is not None:
             inner = role_text(_role(_autograd.unwrapped(tensor)))
-            why.append(message("tensor.inner", role=inner))
+            why = *why, message("tensor.inner", role=inner)
     # Nobody has seen the value yet, and a copy would take as long again.
-    object.__setattr__(facts, "why", tuple(why))
+    object.__setattr__(facts, "why", why)
     return facts
 
 
@@ -130,21 +131,24 @@ def _facts(tensor: torch.Tensor, name: str | None, role: TensorRole) -> TensorDe
     )
 
 
-def _why(facts: TensorDescription) -> Iterator[str]:
-    """Yield why a tensor is or is not a leaf, what happens to ``.grad``, and what to do."""
-    role, now = facts.role.name.lower().replace("_", "-"), "filled" if facts.has_grad else "empty"
-    variant = _variant(facts)
+@lru_cache(maxsize=256)
+def _reasons(
+    _: str, role: TensorRole, variant: str, now: str, node: str | None, transform: str | None
+) -> tuple[str, ...]:
+    """Return why a tensor is or is not a leaf, what happens to ``.grad``, and what to do.
+
+    The language only tells entries of the cache apart.
+    """
+    table = f"tensor.{role.name.lower().replace('_', '-')}"
     slots = {
-        "node": facts.grad_fn,
-        "transform": facts.wrapped,
+        "node": node,
+        "transform": transform,
         "stays": message(f"tensor.stays.{now}"),
         "stores": message(f"tensor.stores.{now}"),
     }
-    for part in ("leaf", "grad", "do"):
-        keys = f"tensor.{role}.{variant}.{part}", f"tensor.{role}.{part}"
-        key = next(filter(has_message, keys), None)
-        if key is not None:
-            yield message(key, **slots)
+    pairs = ((f"{table}.{variant}.{part}", f"{table}.{part}") for part in ("leaf", "grad", "do"))
+    keys = (next(filter(has_message, pair), None) for pair in pairs)
+    return tuple(message(key, **slots) for key in keys if key is not None)
 
 
 def _variant(facts: TensorDescription) -> str:
