@@ -73,7 +73,7 @@ def test_optimizer_without_names_names_places() -> None:
         (
             lambda model: [*model.named_parameters(), ("weight", torch.ones(2))],
             ValueError,
-            "'weight' comes twice; give each model a name",
+            "'weight' comes twice; name each model",
         ),
     ],
 )

@@ -10,6 +10,7 @@ from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_conte
 
 from leafgrad import diagnose, record, trace_graph
 from leafgrad.types import GraphMemory, MemoryShare, SavedTensor
+from tests.messages import message
 from tests.tensors import Doubled, leaf, outcome_of
 
 
@@ -118,7 +119,7 @@ def test_tensor_inside_parameter_is_a_parameter() -> None:
 def test_opaque_wrapper_counts_as_hidden() -> None:
     kept = memory(Wrapper.around(local=torch.ones(2)).requires_grad_().sin())
     assert (kept.total.storage_bytes, kept.total.hidden) == (0, 1)
-    assert "1 tensor of these do not show what memory they keep" in prose(kept)
+    assert message("memory.hidden", tensors="1 tensor") in prose(kept)
 
 
 def test_write_into_wrapper_is_found() -> None:
@@ -149,7 +150,7 @@ def test_tensor_on_ctx_outlives_backward() -> None:
     y.sum().backward()
     after = memory(y)
     assert by_name(after.states) == {"on ctx": 4, "freed": 0}
-    assert any("stand on the ctx of a custom function" in sentence for sentence in after.why)
+    assert message("memory.states.on-ctx", tensors="1 tensor", bytes="4 B") in after.why
 
 
 def packed(pack: Any) -> torch.Tensor:
@@ -178,22 +179,28 @@ def recomputed_reentrantly() -> torch.Tensor:
 @pytest.mark.parametrize(
     ("outputs", "states", "hidden", "sentence"),
     [
-        (packed(lambda t: t.half()), {"packed": 8}, 0, "packed by a hook, into 8 B"),
-        (packed(lambda _: "a file"), {"packed": 0}, 1, "1 tensor of these do not show"),
-        (offloaded(), {"offloaded": 16}, 0, "moved to the CPU by save_on_cpu() and keep 16 B"),
-        (recomputed(), {"recompute": 0}, 0, "For 2 nodes, backward computes again"),
-        (recomputed_reentrantly(), {"live": 16}, 0, "For 1 node, backward computes again"),
-        (torch.eye(2).to_sparse().requires_grad_().sin(), {"live": 0}, 1, "do not show what"),
+        (packed(lambda t: t.half()), {"packed": 8}, 0, ("states.packed", "1 tensor", "8 B")),
+        (packed(lambda _: "a file"), {"packed": 0}, 1, ("hidden", "1 tensor", "")),
+        (offloaded(), {"offloaded": 16}, 0, ("states.offloaded", "1 tensor", "16 B")),
+        (recomputed(), {"recompute": 0}, 0, ("recomputed", "2 nodes", "")),
+        (recomputed_reentrantly(), {"live": 16}, 0, ("recomputed", "1 node", "")),
+        (
+            torch.eye(2).to_sparse().requires_grad_().sin(),
+            {"live": 0},
+            1,
+            ("hidden", "1 tensor", ""),
+        ),
     ],
     ids=["packed", "packed into a file", "offloaded", "checkpoint", "reentrant", "sparse"],
 )
 def test_state_of_saved_tensor_is_counted_and_explained(
-    outputs: torch.Tensor, states: dict[str, int], hidden: int, sentence: str
+    outputs: torch.Tensor, states: dict[str, int], hidden: int, sentence: tuple[str, str, str]
 ) -> None:
     kept = memory(outputs)
     assert by_name(kept.states) == states
     assert kept.total.hidden == hidden
-    assert sentence in prose(kept)
+    key, number, nbytes = sentence
+    assert message(f"memory.{key}", tensors=number, nodes=number, bytes=nbytes) in prose(kept)
 
 
 def selectively(products: list[torch.Tensor], **options: bool) -> torch.Tensor:
@@ -215,8 +222,8 @@ def test_cache_of_selective_checkpoint_counts() -> None:
     assert [saved.name for saved in trace_graph(y).saved if "cache" in saved.name] == [
         "checkpoint.cache[0]"
     ]
-    assert "1 tensor (64 B) are cached by selective checkpointing" in prose(kept)
-    assert "For up to 4 nodes, backward computes again" in prose(kept)
+    assert message("memory.states.cached", tensors="1 tensor", bytes="64 B") in prose(kept)
+    assert message("memory.recomputed-partly", nodes="4 nodes") in prose(kept)
     y.sum().backward()
     assert "cached" not in by_name(memory(y).states)
 
@@ -250,7 +257,7 @@ def test_write_into_cache_fails_unless_allowed(*, is_allowed: bool) -> None:
 def test_hiding_nodes_are_counted() -> None:
     kept = memory(torch._foreach_exp([leaf(2), leaf(2)])[0].sin())
     assert (kept.hiding, kept.total.slots, kept.total.hidden) == ((1,), 1, 0)
-    assert "Of 1 node, PyTorch does not show what is kept" in prose(kept)
+    assert message("memory.hiding", nodes="1 node") in prose(kept)
 
 
 # --- The forms
@@ -269,9 +276,9 @@ kept for backward: 96 B without parameters
   largest kinds             64 B  SinBackward0
                             64 B  ExpBackward0
                             32 B  MmBackward0
-  - As long as one of the outputs lives, so do 6 nodes and the 224 B that they
-    keep for backward. Where only a value is needed, keep output.detach() or
-    output.item() instead.
+  - As long as one of the outputs is alive, so are 6 nodes and the 224 B that
+    they keep for the backward pass. If you need only its value, keep
+    `output.detach()` or `output.item()` instead.
 """
 
 

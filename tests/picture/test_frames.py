@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from leafgrad import GraphTrace, record, trace_graph
+from tests.messages import message
 from tests.models import polynomial, transformer
 from tests.picture.picture import picture_of
 from tests.picture.test_modules import Twice, recorded
@@ -88,10 +89,10 @@ def test_large_graph_and_graph_without_modules_have_no_frames(trace: GraphTrace)
 
 
 def test_legend_explains_frames() -> None:
-    assert "the nodes of a module" in meanings(layers().to_svg())
+    assert message("legend.frame") in meanings(layers().to_svg())
     model = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
     inferred = trace_graph(model(torch.ones(1, 2)).sum(), names=model)
-    assert "the nodes of a module, as inferred" in meanings(inferred.to_svg())
+    assert message("legend.frame-inferred") in meanings(inferred.to_svg())
 
 
 @pytest.mark.parametrize("direction", ["backward", "forward"])

@@ -62,7 +62,7 @@ def freed_and_retained() -> Any:
 
 FREED_AND_RETAINED = """
 3 nodes, 2 edges, depth 2, all float32 on cpu, 2 tensors saved
-freed: what some nodes saved is gone, so another backward through them fails
+freed: some nodes have lost saved tensors, so a backward through them fails
 
    node            tensor             output  leads to  saved
 0  SinBackward0    (retains grad)     (2,)    1         self freed
@@ -80,7 +80,7 @@ def modified() -> Any:
 
 MODIFIED = """
 3 nodes, 2 edges, depth 2, all float32 on cpu, 2 tensors saved
-modified: a saved tensor was written in place, so a backward that needs it fails
+modified: a saved tensor was changed in place; a backward that needs it fails
 
    node            output  leads to  saved
 0  SinBackward0    (2,)    1         self (2,) (saved at version 0, now 1)

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from leafgrad import GraphTrace, record, trace_graph
+from tests.messages import message
 from tests.models import Block, polynomial, transformer
 from tests.picture.picture import picture_of
 
@@ -143,7 +144,7 @@ def test_unknown_module_is_refused_with_known_ones() -> None:
     there = r"not '\*\.x'; there are '12', '12\.perceptron', '12\.perceptron\.2', '12.*', \.\.\."
     with pytest.raises(ValueError, match=there):
         transformer().to_svg(fold=["*", "*.x"])
-    with pytest.raises(ValueError, match="no module is known: trace with names=model"):
+    with pytest.raises(ValueError, match=message("errors.picture.no-module")):
         polynomial().to_svg(fold="*")
 
 

@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 import torch
 
 from leafgrad import GraphTrace, record, trace_graph
+from tests.messages import message
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -40,8 +41,8 @@ def test_boxes_have_values_and_gradients() -> None:
         "value 3.1416",
     ]
     assert written(view_of, "grad") == [f"grad {g}" for g in (1, 1, 8, 1, 1, 2)]
-    assert "the gradient that arrived" in view_of
-    assert "what the operation made" in view_of
+    assert message("legend.grad") in view_of
+    assert message("legend.value") in view_of
 
 
 def test_folded_leaf_has_its_numbers() -> None:

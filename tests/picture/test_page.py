@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from leafgrad import GraphTrace, trace_graph
+from tests.messages import message
 from tests.models import polynomial
 from tests.picture.test_modules import blocks
 from tests.picture.test_overview import Language, traced
@@ -104,14 +105,14 @@ def test_too_large_full_view_is_left_out() -> None:
     assert len(views(page)) == 1
     assert 'data-do="fold"' not in page
     assert ", f folds" not in page
-    assert "What repeats stays folded: there are 3,003 nodes" in page
-    assert "Trace with names=model to look into modules" in page
+    assert message("page.hint-folded", nodes=3003, most=3000) in page
+    assert message("page.hint-names") in page
 
 
 def test_modules_of_too_large_graph_have_views(deep: GraphTrace) -> None:
     page = deep.to_html()
     assert len(deep.nodes) > 3000
-    assert "Look into modules to see them in full." in page
+    assert message("page.hint-look") in page
     titles = [title for title, _ in facts(page)["modules"]]
     assert {f"blocks.{number}: Block" for number in range(60)} < {*titles}
     assert len(page) < 400_000

@@ -12,6 +12,7 @@ from torch.autograd.graph import GradientEdge
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import GraphTrace, record, trace_graph
+from tests.messages import exactly, message
 from tests.models import MODELS, lstm, pinn, polynomial, wide
 from tests.tensors import Doubled, leaf
 
@@ -85,7 +86,7 @@ def test_description_of_small_graph() -> None:
 
 def test_description_of_large_graph() -> None:
     description = ET.fromstring(pinn().to_svg(fold=False))[1].text
-    assert description == "Backward starts at MeanBackward0 at node 0. 44 boxes are drawn."
+    assert description == message("alt.roots", names="MeanBackward0 at node 0", count=44)
 
 
 def test_tooltip_of_box() -> None:
@@ -200,22 +201,22 @@ def retained() -> GraphTrace:
             modified,
             "modified",
             "self saved at version 0, now 1",
-            "modified in place: backward fails",
+            "modified",
         ),
-        (modified_thrice, "modified", "modified: 3 tensors", "modified in place: backward fails"),
-        (freed, "freed", "freed: self", "freed: another backward fails"),
-        (recomputed, "box", "recomputes result", "root: backward starts here"),
-        (packed, "box", "packed: self", "root: backward starts here"),
-        (retained, "box", "retains grad", "root: backward starts here"),
-        (derived, "order-1", "∂ TanhBackwardBackward0", "order of the derivative it belongs to"),
-        (derived, "order-2", "∂² MulBackward0", "order of the derivative it belongs to"),
-        (unbound, "port", "4 × (2,)", "which output of the node"),
-        (stepped, "port", "*", "×n: n alike; * where they differ"),
-        (saving, "bar", "saves self (24 B)", "bytes saved, 24 B if full"),
-        (polynomial, "stub", "MulBackward0", "an input that needs no gradient"),
-        (lone, "leaf", "leaf", "leaf: gradients add up in its .grad"),
-        (lstm, "behind", "MulBackward0 ×39", "×n: n alike; * where they differ"),
-        (lstm, "stub", "×39 in a row", "×n: n alike; * where they differ"),
+        (modified_thrice, "modified", "modified: 3 tensors", "modified"),
+        (freed, "freed", "freed: self", "freed"),
+        (recomputed, "box", "recomputes result", "root"),
+        (packed, "box", "packed: self", "root"),
+        (retained, "box", "retains grad", "root"),
+        (derived, "order-1", "∂ TanhBackwardBackward0", "order"),
+        (derived, "order-2", "∂² MulBackward0", "order"),
+        (unbound, "port", "4 × (2,)", "port"),
+        (stepped, "port", "*", "copies"),
+        (saving, "bar", "saves self (24 B)", "bar"),
+        (polynomial, "stub", "MulBackward0", "stub"),
+        (lone, "leaf", "leaf", "leaf"),
+        (lstm, "behind", "MulBackward0 ×39", "copies"),
+        (lstm, "stub", "×39 in a row", "copies"),
     ],
 )
 def test_mark_has_its_line_and_legend_entry(
@@ -224,13 +225,13 @@ def test_mark_has_its_line_and_legend_entry(
     view_of = graph().to_svg()
     assert sign in classes(view_of)
     assert line in texts(view_of)
-    assert meaning in meanings(view_of)
+    assert message(f"legend.{meaning}", bytes="24 B") in meanings(view_of)
 
 
 def test_legend_explains_drawn_marks_only() -> None:
     assert meanings(lone().to_svg()) == [
-        "root: backward starts here",
-        "leaf: gradients add up in its .grad",
+        message("legend.root"),
+        message("legend.leaf"),
     ]
     drawn = {"links", "heads", "brackets", "part", "leaf", "root", "name"}
     assert classes(lone().to_svg()) == drawn
@@ -294,7 +295,7 @@ def test_strided_nested_tensor_is_drawn() -> None:
 def test_graph_without_leaf_is_drawn() -> None:
     undefined: Any = torch._C._functions
     assert meanings(trace_graph(GradientEdge(undefined.UndefinedGrad(), 0)).to_svg()) == [
-        "root: backward starts here"
+        message("legend.root")
     ]
 
 
@@ -309,8 +310,7 @@ def chain(steps: int) -> GraphTrace:
 
 
 def test_too_many_boxes_are_refused_with_working_fold() -> None:
-    message = r"at most 3000 boxes, not 3001; fold=True leaves 3"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=r"at most 3000 boxes, not 3001; fold=True leaves 3"):
         chain(2999).to_svg(fold=False)
     assert "×2998" in chain(2999).to_svg()
 
@@ -318,7 +318,7 @@ def test_too_many_boxes_are_refused_with_working_fold() -> None:
 def test_empty_graph_is_refused() -> None:
     empty = GraphTrace(nodes=(), roots=())
     for write in (empty.to_svg, empty.to_html, empty._repr_html_):
-        with pytest.raises(ValueError, match="a picture must have a node to show, not none"):
+        with pytest.raises(ValueError, match=exactly("errors.picture.empty")):
             write()
 
 

@@ -81,9 +81,9 @@ def test_sentence_of_step_of_module() -> None:
     steps = tied().steps()
     shape, norm = r"\(1, 3, 8\) of norm [\d.e-]+", r"[\d.e-]+"
     assert re.fullmatch(
-        rf"Backward: at blocks\.5 \(Block\), {shape} arrives from blocks\.6; \d gradients go on to "
+        rf"Backward: {shape} arrives at blocks\.5 \(Block\) from blocks\.6; \d gradients go on to "
         rf"blocks\.4, together {shape}\. backward\(\) adds to the \.grad of \d+ leaves, of norm "
-        rf"{norm} together: [\w.]+, [\w.]+, and \d+ more\. It lets go of [\d.]+ KiB that no later "
+        rf"{norm} together: [\w.]+, [\w.]+, and \d+ more\. It frees [\d.]+ KiB that no later "
         r"step needs\.",
         at(steps, "blocks.5"),
     )
@@ -104,7 +104,7 @@ def test_values_come_first_in_forward_order() -> None:
     forward = [step.module for step in steps.steps if step.kind == "value" and step.module]
     assert forward == ["embed", *(f"blocks.{n}" for n in range(12)), "head"]
     assert re.fullmatch(
-        r"Forward: blocks\.3 \(Block\) makes \(1, 3, 8\) of norm [\d.]+, from blocks\.2\.",
+        r"Forward: blocks\.3 \(Block\) computes \(1, 3, 8\) of norm [\d.]+ from blocks\.2\.",
         at(steps, "blocks.3", "value"),
     )
 
@@ -116,7 +116,7 @@ def test_steps_report_vanishing_gradients() -> None:
     for step in steps.steps:
         if step.module is not None:
             inside = f"{step.module}.0" in vanished or step.module in vanished
-            assert (" of that at 20, arrives" in step.sentence) is inside
+            assert (" of that at 20) arrives" in step.sentence) is inside
 
 
 def test_step_reports_first_nonfinite_number() -> None:
@@ -146,7 +146,7 @@ def test_steps_free_all_bytes_and_complete_all_leaves() -> None:
     trace = tied(3)
     sentences = " ".join(said(trace.steps()))
     units = {"B": 1, "KiB": 1024}
-    freed = re.findall(r"It lets go of ([\d.]+) (B|KiB)", sentences)
+    freed = re.findall(r"It frees ([\d.]+) (B|KiB)", sentences)
     kept = trace.memory.total.bytes_without_parameters
     assert sum(float(n) * units[unit] for n, unit in freed) == pytest.approx(kept, rel=0.02)
     counts = re.findall(r"\.grad of (\d+) leaves", sentences)

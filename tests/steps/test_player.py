@@ -34,12 +34,12 @@ def test_list_has_each_sentence() -> None:
 
 def test_data_of_script_has_box_link_and_texts_of_each_step() -> None:
     assert signs(steps()) == [
-        {"box": 1, "ways": [], "writes": [[1, 0, "value 3"]]},
-        {"box": 0, "ways": [], "writes": [[0, 0, "value 9"]]},
-        {"box": 0, "ways": [], "writes": [[0, 1, "grad 1"]]},
-        {"box": 0, "ways": [0], "writes": [[0, 1, "grad 1"], [1, 1, "grad 3"]]},
-        {"box": 0, "ways": [1], "writes": [[0, 1, "grad 1"], [1, 1, "grad 6"]]},
-        {"box": 1, "ways": [], "writes": [[1, 1, "grad 6"]]},
+        {"box": 1, "arrows": [], "writes": [[1, 0, "value 3"]]},
+        {"box": 0, "arrows": [], "writes": [[0, 0, "value 9"]]},
+        {"box": 0, "arrows": [], "writes": [[0, 1, "grad 1"]]},
+        {"box": 0, "arrows": [0], "writes": [[0, 1, "grad 1"], [1, 1, "grad 3"]]},
+        {"box": 0, "arrows": [1], "writes": [[0, 1, "grad 1"], [1, 1, "grad 6"]]},
+        {"box": 1, "arrows": [], "writes": [[1, 1, "grad 6"]]},
     ]
 
 
@@ -53,7 +53,7 @@ def test_link_of_step_is_right_beside_links_of_inputs() -> None:
     links = [(number, target) for number, box in boxes for target in box.targets]
     for step, sign in zip(told.steps, signs(told), strict=True):
         if step.edge is not None:
-            (way,) = sign["ways"]
+            (way,) = sign["arrows"]
             (edge,) = (e for e in trace.nodes[step.node].edges if e.output_nr == step.edge)
             assert links[way] == (step.node, edge.target)
 

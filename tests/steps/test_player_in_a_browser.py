@@ -16,7 +16,7 @@ from tests.devtools import Browser, Page
 pytestmark = needs_chromium
 Opened = Callable[..., Page]
 
-TOLD = "document.querySelector('.told').textContent"
+TOLD = "document.querySelector('.sentence').textContent"
 COUNT = "document.querySelector('.count').textContent"
 SHOWN = (
     "[...document.querySelectorAll('.part > :is(.value, .grad)')]"

@@ -11,6 +11,7 @@ from torch import nn
 
 from leafgrad import GraphTrace, record, trace_graph
 from leafgrad.types import BackwardSteps
+from tests.messages import exactly, message
 from tests.models import Half
 
 
@@ -36,29 +37,28 @@ def said(steps: BackwardSteps) -> list[str]:
 
 
 def test_sentences_of_forward_and_backward() -> None:
-    assert said(classic()) == [
-        "Forward: x (a leaf) is 4.",
-        "Forward: y (a leaf) is 3.1416.",
-        "Forward: a (MulBackward0) is 16, made from x and x.",
-        "Forward: u (MulBackward0) is 6.2832, made from y and a constant.",
-        "Forward: s (SinBackward0) is -2.4493e-16, made from u.",
-        "Forward: z (AddBackward0) is 16, made from a and s.",
-        "Backward starts at z (AddBackward0) with the gradient 1.",
-        "Backward: at z (AddBackward0), 1 times the local derivative 1 is 1, for a.",
-        "Backward: at z (AddBackward0), 1 times the local derivative 1 is 1, for s.",
-        "Backward: at s (SinBackward0), 1 times the local derivative cos(u) = 1 is 1, for u.",
-        "Backward: at u (MulBackward0), 1 times the local derivative 2 is 2, for y.",
-        "The gradient of y is complete: 2. backward() adds it to y.grad.",
-        (
-            "Backward: at a (MulBackward0), 1 times the local derivative x = 4 is 4, for x. "
-            "It is the first of 2 to arrive there."
-        ),
-        (
-            "Backward: at a (MulBackward0), 1 times the local derivative x = 4 is 4, for x. "
-            "With what was there, that makes 8."
-        ),
-        "The gradient of x is complete: 8. backward() adds it to x.grad.",
-    ]
+    assert str(classic()) == TEXT.strip("\n")
+
+
+TEXT = """
+ 1. Forward: x (a leaf) is 4.
+ 2. Forward: y (a leaf) is 3.1416.
+ 3. Forward: a (MulBackward0) is 16, computed from x and x.
+ 4. Forward: u (MulBackward0) is 6.2832, computed from y and a constant.
+ 5. Forward: s (SinBackward0) is -2.4493e-16, computed from u.
+ 6. Forward: z (AddBackward0) is 16, computed from a and s.
+ 7. Backward starts at z (AddBackward0) with the gradient 1.
+ 8. Backward: z (AddBackward0) multiplies 1 by its local derivative 1 and passes 1 to a.
+ 9. Backward: z (AddBackward0) multiplies 1 by its local derivative 1 and passes 1 to s.
+10. Backward: s (SinBackward0) multiplies 1 by its local derivative cos(u) = 1 and passes 1 to u.
+11. Backward: u (MulBackward0) multiplies 1 by its local derivative 2 and passes 2 to y.
+12. The gradient of y is complete: 2. backward() adds it to y.grad.
+13. Backward: a (MulBackward0) multiplies 1 by its local derivative x = 4 and passes 4 to x. FIRST
+14. Backward: a (MulBackward0) multiplies 1 by its local derivative x = 4 and passes 4 to x. SUM
+15. The gradient of x is complete: 8. backward() adds it to x.grad.
+"""
+TEXT = TEXT.replace("FIRST", "It is the first of 2 gradients to arrive there.")
+TEXT = TEXT.replace("SUM", "With the earlier gradients, x now has 8.")
 
 
 def test_steps_have_kind_node_and_edge() -> None:
@@ -74,15 +74,15 @@ def test_steps_have_kind_node_and_edge() -> None:
 
 def test_unrecorded_value_is_reported() -> None:
     trace = trace_graph(number(3.0) * 2 + 1, values=True, gradients=True)
-    assert "Forward: what node 1 (MulBackward0) is was not recorded." in said(trace.steps())
+    assert message("steps.value-unknown", node="node 1 (MulBackward0)") in said(trace.steps())
 
 
 def test_small_tensors_are_listed() -> None:
     x = torch.ones(2, requires_grad=True)
     trace = trace_graph((x * 3).sum(), names={"x": x}, gradients=True)
     assert said(trace.steps())[1:3] == [
-        "Backward: at node 0 (SumBackward0), 1 becomes [1, 1], for node 1.",
-        "Backward: at node 1 (MulBackward0), [1, 1] becomes [3, 3], for x.",
+        "Backward: node 0 (SumBackward0) turns 1 into [1, 1] for node 1.",
+        "Backward: node 1 (MulBackward0) turns [1, 1] into [3, 3] for x.",
     ]
 
 
@@ -90,7 +90,7 @@ def test_large_tensors_have_shape_mean_and_norm() -> None:
     x = torch.ones(4, 4, requires_grad=True)
     trace = trace_graph(x.sum(), names={"x": x}, gradients=True)
     assert said(trace.steps())[1:] == [
-        "Backward: at node 0 (SumBackward0), 1 becomes (4, 4) of mean 1, norm 4, for x.",
+        "Backward: node 0 (SumBackward0) turns 1 into (4, 4) of mean 1, norm 4 for x.",
         "The gradient of x is complete: (4, 4) of mean 1, norm 4. backward() adds it to x.grad.",
     ]
 
@@ -98,7 +98,7 @@ def test_large_tensors_have_shape_mean_and_norm() -> None:
 def test_zero_gradient_has_no_local_derivative() -> None:
     x = number(0.0)
     trace = trace_graph((x.exp()) ** 2 * 0, names={"x": x}, gradients=True)
-    assert "Backward: at node 1 (PowBackward0), 0 becomes 0, for node 2." in said(trace.steps())
+    assert "Backward: node 1 (PowBackward0) turns 0 into 0 for node 2." in said(trace.steps())
 
 
 def test_step_reports_gradient_changed_by_hook() -> None:
@@ -107,19 +107,14 @@ def test_step_reports_gradient_changed_by_hook() -> None:
     y.register_hook(lambda gradient: gradient * 10)
     x.register_hook(lambda gradient: gradient + 1)
     trace = trace_graph(y * 2, names={"x": x, "y": y}, gradients=True)
+    passed = (
+        "Backward: y (MulBackward0) multiplies 20 (a hook changed 2) by its local derivative x = 3 "
+        "and passes 60 to x."
+    )
     assert said(trace.steps())[2:] == [
-        (
-            "Backward: at y (MulBackward0), 20, which a hook made of 2, times the local derivative "
-            "x = 3 is 60, for x. It is the first of 2 to arrive there."
-        ),
-        (
-            "Backward: at y (MulBackward0), 20, which a hook made of 2, times the local derivative "
-            "x = 3 is 60, for x. With what was there, that makes 120."
-        ),
-        (
-            "The gradient of x is complete: 121, which a hook made of 120. backward() adds it to "
-            "x.grad."
-        ),
+        f"{passed} It is the first of 2 gradients to arrive there.",
+        f"{passed} With the earlier gradients, x now has 120.",
+        ("The gradient of x is complete: 121 (a hook changed 120). backward() adds it to x.grad."),
     ]
 
 
@@ -128,7 +123,7 @@ def test_output_without_gradient_is_none() -> None:
     trace = trace_graph(first, names={"first": first}, gradients=True)
     assert said(trace.steps())[:2] == [
         "Backward starts at first (UnbindBackward0) with the gradient 1; none.",
-        "Backward: at first (UnbindBackward0), 1 becomes [1, 0], for node 1.",
+        "Backward: first (UnbindBackward0) turns 1 into [1, 0] for node 1.",
     ]
     assert second.grad_fn is first.grad_fn
 
@@ -137,7 +132,8 @@ def test_step_reports_backward_that_returns_none() -> None:
     x, y = number(2.0), number(3.0)
     made: Any = Half.apply(x, y)  # type: ignore[no-untyped-call]
     sentences = said(trace_graph(made, names={"x": x, "y": y}, gradients=True).steps())
-    assert "Backward: at node 0 (HalfBackward), nothing is passed on to y." in sentences
+    slots = {"node": "node 0 (HalfBackward)", "target": "y"}
+    assert message("steps.nothing-passed", **slots) in sentences
 
 
 # --- Formulas of local derivatives
@@ -164,10 +160,10 @@ def test_formula_of_local_derivative_matches_engine(name: str) -> None:
     x, y = number(0.7), number(1.3)
     made = UNARY[name](x) if name in UNARY else x * y
     trace = trace_graph(made, names={"x": x, "y": y}, values=True, gradients=True)
-    passed = [s for s in said(trace.steps()) if " times the local derivative " in s]
+    passed = [s for s in said(trace.steps()) if " by its local derivative " in s]
     assert trace.nodes[0].name == name
     for sentence in passed:
-        found = re.search(r"derivative (.*) = (.*) is (.*?), for", sentence)
+        found = re.search(r"derivative (.*) = (.*) and passes (.*?) to", sentence)
         assert found is not None
         known = {**vars(math), "sigmoid": sigmoid, "x": 0.7, "y": 1.3}
         value = eval(found[1], known)
@@ -179,7 +175,7 @@ def test_formula_of_local_derivative_matches_engine(name: str) -> None:
 
 def test_steps_need_gradients() -> None:
     trace = trace_graph(number(3.0) * 2, values=True)
-    with pytest.raises(ValueError, match=r"^steps need the gradients of a backward; trace with tr"):
+    with pytest.raises(ValueError, match=exactly("errors.graph.no-gradients", what="steps()")):
         trace.steps()
 
 
@@ -189,10 +185,7 @@ def test_more_than_a_thousand_steps_are_refused() -> None:
         y = y.sin() if count % 3 else y + count
     trace = trace_graph(y, names={"x": x}, gradients=True)
     assert len(trace.steps(fold=True).steps) == 501
-    with pytest.raises(
-        ValueError,
-        match=r"^steps must be at most 1,000, not 1,015; trace with names=model to go from modu",
-    ):
+    with pytest.raises(ValueError, match=exactly("errors.steps.count", most=1000, count=1015)):
         trace_graph((y.sin() * y.cos()).sin() + y, values=True, gradients=True).steps(fold=False)
 
 

@@ -12,6 +12,7 @@ from torch.autograd.graph import GradientEdge
 
 from leafgrad import GraphTrace, record, trace_graph
 from leafgrad.types import TensorSummary
+from tests.messages import exactly
 from tests.models import Half
 
 Tensors = dict[str, torch.Tensor]
@@ -223,11 +224,11 @@ TWO = leaf(1.0, 2.0).sin()
 @pytest.mark.parametrize(
     ("outputs", "weights", "message"),
     [
-        (TWO, None, r"^gradients must start .* not from torch.float32 of shape \(2,\) alone;"),
-        (COMPLEX, None, r"not from torch.complex64 of shape \(\) alone"),
-        (edge(COMPLEX), None, r"not from a GradientEdge alone"),
-        ([TWO, TWO], [None], r"^grad_outputs must hold a tensor for each of the 2 outputs"),
-        (TWO, [], r"each of the 1 outputs that need a gradient, not 0;"),
+        (TWO, None, r"^gradients must start .* not from torch.float32 of shape \(2,\);"),
+        (COMPLEX, None, r"not from torch.complex64 of shape \(\);"),
+        (edge(COMPLEX), None, r"not from a GradientEdge;"),
+        ([TWO, TWO], [None], exactly("errors.grad-outputs.count", count=2, came=1)),
+        (TWO, [], exactly("errors.grad-outputs.count", count=1, came=0)),
         ([TWO, edge(TWO.unsqueeze(1))], [TWO, TWO], r"^grad_outputs\[1\] .* \(2, 1\) .* \(2,\)"),
         (TWO, [1.0], r"^grad_outputs\[0\] must be a tensor of shape \(2,\)"),
     ],
@@ -241,7 +242,7 @@ def test_start_of_backward_without_proper_weight_is_refused(
 
 
 def test_grad_outputs_without_gradients_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"^grad_outputs must come with gradients=True"):
+    with pytest.raises(ValueError, match=exactly("errors.trace.grad-outputs-alone")):
         trace_graph(TWO, grad_outputs=TWO.detach())
 
 
@@ -253,7 +254,7 @@ def test_freed_graph_raises_and_leaves_no_hook() -> None:
     y.register_hook(calls.append)
     with pytest.raises(
         RuntimeError,
-        match=r"whole, but node 0 \(MulBackward0\) has lost .* retain_graph=True .* second time",
+        match=r"but node 0, MulBackward0, has lost .* retain_graph=True .* second time",
     ):
         trace_graph(y, gradients=True)
     assert len(calls) == 1
@@ -270,7 +271,7 @@ def test_partly_freed_graph_names_node_and_line() -> None:
         node.source.line for node in trace_graph(h, recording=recording).nodes if node.source
     ]
     with pytest.raises(
-        RuntimeError, match=rf"node 1 \(MulBackward0\), of tests/trace/test_gradi.*:{line} in"
+        RuntimeError, match=rf"node 1, MulBackward0, at tests/trace/test_gradi.*:{line} in"
     ):
         trace_graph(y, gradients=True, saved=False, recording=recording)
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from leafgrad import _autograd
+from leafgrad._messages import message
 
 Named = torch.Tensor | torch.nn.Module
 Names = (
@@ -24,22 +25,15 @@ def read_names(names: Names) -> torch.nn.Module | Mapping[str, Named] | None:
         return names
     if isinstance(names, torch.optim.Optimizer):
         return dict(_of_optimizer(names))
-    given: Any = names
-    pairs: list[Any] = [*given] if isinstance(given, Iterable) else [None]
-    if not all(isinstance(one, tuple) and len(one) == _PAIR for one in pairs):
-        raise TypeError(
-            "names must be a module, an optimizer, a mapping from name to tensor, or pairs of "
-            f"both, not {type(given).__name__}; pass the model, or name tensors as in "
-            "names={'x': x}"
-        )
-    found: dict[str, Named] = {}
+    others: Any = names
+    pairs: list[Any] = [*others] if isinstance(others, Iterable) else [None]
+    if not all(isinstance(pair, tuple) and len(pair) == _PAIR for pair in pairs):
+        raise TypeError(message("errors.names.type", type=type(others).__name__))
+    by_name: dict[str, Named] = {}
     for name, named in pairs:
-        if isinstance(name, str) and found.setdefault(name, named) is not named:
-            raise ValueError(
-                f"names must be unique, but {name!r} comes twice; give each model a name, as in "
-                "names={'encoder': encoder, 'decoder': decoder}"
-            )
-    return found if len(found) == len(pairs) else dict(pairs)
+        if isinstance(name, str) and by_name.setdefault(name, named) is not named:
+            raise ValueError(message("errors.names.twice", name=name))
+    return by_name if len(by_name) == len(pairs) else dict(pairs)
 
 
 _PAIR = 2
@@ -69,15 +63,10 @@ def named_tensors(names: object) -> Iterator[tuple[str, torch.Tensor]]:
     """
     for name, tensor in _names_and_tensors(names):
         if not isinstance(name, str):
-            raise TypeError(
-                f"the keys of names must be strings, not {type(name).__name__}; "
-                "name tensors as in names={'x': x}"
-            )
+            raise TypeError(message("errors.names.key", type=type(name).__name__))
         if not isinstance(tensor, torch.Tensor):
-            raise TypeError(
-                f"names[{name!r}] must be a tensor, not {type(tensor).__name__}; "
-                "a mapping leads from name to tensor, as in names={'x': x}, or to a module"
-            )
+            kind = type(tensor).__name__
+            raise TypeError(message("errors.names.tensor", name=name, type=kind))
         if not _autograd.is_invalid_view(tensor):
             yield name, tensor
 
@@ -107,14 +96,14 @@ def _of_module(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
 
 def _listed(module: torch.nn.Module, *, remove_duplicate: bool) -> list[tuple[str, torch.Tensor]]:
     """Return parameters and buffers, also where an override of the method has the old signature."""
-    found: list[tuple[str, torch.Tensor]] = []
+    tensors: list[tuple[str, torch.Tensor]] = []
     for listing in (module.named_parameters, module.named_buffers):
         accepted = signature(listing).parameters
         is_old = "remove_duplicate" not in accepted and all(
             one.kind is not Parameter.VAR_KEYWORD for one in accepted.values()
         )
-        found += listing() if is_old else listing(remove_duplicate=remove_duplicate)
-    return found
+        tensors += listing() if is_old else listing(remove_duplicate=remove_duplicate)
+    return tensors
 
 
 def buffers_in(module: torch.nn.Module) -> Iterator[torch.Tensor]:

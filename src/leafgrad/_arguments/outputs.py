@@ -10,6 +10,7 @@ import torch
 from torch.autograd.graph import GradientEdge, Node
 
 from leafgrad import _autograd
+from leafgrad._messages import message
 
 Output = torch.Tensor | GradientEdge
 
@@ -23,14 +24,14 @@ def iter_outputs(outputs: object) -> Iterator[Output]:
         yield outputs
         return
     other: tuple[_Place, object] | None = None
-    found = False
+    has_output = False
     for place, item in _items_in(outputs):
         if isinstance(item, Output):
-            found = True
+            has_output = True
             yield item
         elif other is None and (item is not None or place.around is None):
             other = place, item
-    if other is not None and not found:
+    if other is not None and not has_output:
         raise TypeError(_not_an_output(*other))
 
 
@@ -83,11 +84,8 @@ def _items_in(outputs: object) -> Iterator[tuple[_Place, object]]:
             if id(item) in met:
                 repeats += 1
             if id(item) in around or repeats > MOST_REPEATS:
-                raise ValueError(
-                    f"outputs must be a nest that ends, but {place} is a {type(item).__name__} "
-                    "that stands in itself, or that others hold over and over; pass each result "
-                    "once, in one list"
-                )
+                kind = type(item).__name__
+                raise ValueError(message("errors.outputs.endless", place=place, type=kind))
             around.add(id(item))
             met[id(item)] = item
             ahead.append((None, item))
@@ -97,7 +95,10 @@ def _items_in(outputs: object) -> Iterator[tuple[_Place, object]]:
 def _inside(place: _Place, item: Any) -> list[tuple[_Place | None, Any]] | None:
     """Return the items of a container with their positions; None if it is no container."""
     if isinstance(item, Output):
-        _check_edge(place, item)
+        if isinstance(item, GradientEdge) and not isinstance(item.node, Node):
+            raise TypeError(
+                message("errors.outputs.edge", place=place, type=type(item.node).__name__)
+            )
         return None
     if isinstance(item, Mapping):
         return [(_Place(place, key), item[key]) for key in item]
@@ -111,33 +112,24 @@ def _inside(place: _Place, item: Any) -> list[tuple[_Place | None, Any]] | None:
     return None
 
 
-def _check_edge(place: _Place, output: Output) -> None:
-    if isinstance(output, GradientEdge) and not isinstance(output.node, Node):
-        raise TypeError(
-            f"{place}.node must be a node, not {type(output.node).__name__}; "
-            "torch.autograd.graph.get_gradient_edge(tensor) gives an edge"
-        )
-
-
 def _not_an_output(place: _Place, item: object) -> str:
     cure = next((cure for kind, cure in CURES.items() if isinstance(item, kind)), None)
     if cure is None:
-        cure = CURE_OF_OBJECTS if hasattr(item, "__dict__") else CURE_OF_NUMBERS
-    must = "must be a tensor, a GradientEdge, or a nest of lists, tuples, dicts and dataclasses"
-    return f"{place} {must} of them, not {type(item).__name__}; {cure}"
+        cure = "object" if hasattr(item, "__dict__") else "number"
+    kind, advice = type(item).__name__, message(f"errors.outputs.cure.{cure}")
+    return message("errors.outputs.type", place=place, type=kind, cure=advice)
 
 
 # These may hold what has a graph, so they are not left out; to read an iterator would use it up.
 REFUSED: tuple[type, ...] = (Node, Iterator, AbstractSet, MappingView, deque)
 
 CURES: dict[Any, str] = {
-    type(None): "did the model's forward forget its `return`?",
-    torch.nn.Module: "pass what a call of the module returns",
-    Node: "pass the tensor that the node made, or GradientEdge(node, 0)",
-    REFUSED: "pass list() of it",
+    type(None): "none",
+    torch.nn.Module: "module",
+    Node: "node",
+    REFUSED: "container",
 }
-CURE_OF_OBJECTS = "pass the tensors that it holds, in a list"
-CURE_OF_NUMBERS = "pass what the forward computation made, before any .item() or .numpy()"
+"""The key of the cure for each type that cannot be traced."""
 
 
 def unwrap_functorch(output: Any) -> Any:
@@ -155,13 +147,10 @@ def unwrap_functorch(output: Any) -> Any:
 def root_nodes(outputs: Sequence[Output]) -> list[Node]:
     """Return the nodes at which a backward pass from the outputs starts, each once."""
     if not outputs:
-        raise ValueError("outputs must hold at least one tensor, not none; pass a result")
+        raise ValueError(message("errors.outputs.empty"))
     roots = list(dict.fromkeys(node for node, _ in gradient_edges(outputs)))
     if not roots:
-        raise ValueError(
-            "outputs must hold a tensor that needs a gradient, but none of them requires grad; "
-            "compute them from a tensor with requires_grad=True, outside no_grad() and detach()"
-        )
+        raise ValueError(message("errors.outputs.constant"))
     return roots
 
 

@@ -8,6 +8,7 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 
 from leafgrad import _autograd
+from leafgrad._messages import message
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -42,11 +43,15 @@ def public_function(
         @wraps(function)
         def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
             if len(args) > most:
-                count = "1 argument" if len(args) == 1 else f"{len(args)} arguments"
                 raise TypeError(
-                    f"{function.__name__}() must get {' and '.join(first) or 'nothing'} by "
-                    f"position and the rest by name ({', '.join(rest)}), not {count} by "
-                    f"position{cure}"
+                    message(
+                        "errors.call.position",
+                        function=function.__name__,
+                        first=message("lists.and").join(first) or message("errors.call.nothing"),
+                        rest=", ".join(rest),
+                        count=len(args),
+                        cure=cure,
+                    )
                 )
             if torch.compiler.is_dynamo_compiling():
                 return compiled(*args, **kwargs)

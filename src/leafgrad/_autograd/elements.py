@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import torch
 
 from leafgrad._autograd.tensor import functorch_wrapper, plain, unobserved
+from leafgrad._messages import message
 
 
 def why_unread(tensor: torch.Tensor) -> str | None:
@@ -21,10 +22,10 @@ def why_unread(tensor: torch.Tensor) -> str | None:
     if keys not in _ORDINARY:
         special = _special(tensor)
         if special is not None:
-            return f"it is {special}"
+            return special
         _ORDINARY.add(keys)
     if (dtype := plain(tensor, "dtype")) not in _READ:
-        return f"it is {dtype}".replace("torch.", "")
+        return message("unread.kind", kind=str(dtype).removeprefix("torch."))
     return _lack(tensor, torch.Tensor.untyped_storage(tensor).nbytes())
 
 
@@ -32,17 +33,18 @@ _ORDINARY = set[int]()
 
 
 def _special(tensor: torch.Tensor) -> str | None:
-    """Return what a tensor is whose elements others read than PyTorch's own operations."""
+    """Return why PyTorch's own operations do not read a tensor's elements, but others do."""
     if functorch_wrapper(tensor):
-        return "inside torch.func"
+        return message("unread.transform")
     if _is_of_subclass(tensor):
-        return f"a {type(tensor).__name__}"
+        return message("unread.subclass", type=type(tensor).__name__)
     for kind in ("meta", "nested", "quantized"):
         if plain(tensor, f"is_{kind}"):
-            return kind
-    if plain(tensor, "layout") is not torch.strided:
-        return str(plain(tensor, "layout")).removeprefix("torch.")
-    return "functionalized" if torch._is_functional_tensor(tensor) else None
+            return message("unread.kind", kind=kind)
+    if (layout := plain(tensor, "layout")) is not torch.strided:
+        return message("unread.kind", kind=str(layout).removeprefix("torch."))
+    is_functional = torch._is_functional_tensor(tensor)
+    return message("unread.kind", kind="functionalized") if is_functional else None
 
 
 def lacking_memory(tensor: torch.Tensor) -> str | None:
@@ -73,7 +75,7 @@ def _lack(tensor: torch.Tensor, nbytes: int) -> str | None:
             size += (length - 1) * stride
     if not size or nbytes >= (_storage_offset(tensor) + size) * _element_size(tensor):
         return None
-    return "its storage holds too little" if nbytes else "its storage holds nothing"
+    return message("unread.too-short" if nbytes else "unread.empty")
 
 
 # Called for each tensor that a derivative reads, and not as methods, which a subclass may change.

@@ -23,6 +23,7 @@ from leafgrad._autograd.elements import lacking_memory
 from leafgrad._autograd.node import Successors, leaf_variable, node_name
 from leafgrad._autograd.saved import saved_slots
 from leafgrad._autograd.tensor import alive, held_grad, is_invalid_view, plain, unobserved
+from leafgrad._messages import message
 
 Gradients = tuple[torch.Tensor | None, ...]
 Visit = Callable[[Node, Gradients, Gradients], None]
@@ -57,11 +58,8 @@ def _check_memory(node: Node, _: Gradients) -> None:
             continue
         lack = lacking_memory(slot.tensor)
         if lack is not None:
-            raise RuntimeError(
-                f"what {node_name(node)} saved as {slot.name!r} must hold data when backward runs, "
-                f"but {lack}: give it back its memory, which untyped_storage().resize_() took, or "
-                "trace with gradients=False"
-            )
+            key, name = "errors.grad-outputs.saved-memory", node_name(node)
+            raise RuntimeError(message(key, node=name, name=slot.name, lack=lack))
 
 
 def _hook(visit: Visit, node: Node, passed: Gradients, arrived: Gradients) -> None:

@@ -1,5 +1,6 @@
 """A card: a title, rows of facts and sentences about them, as text and as HTML."""
 
+import re
 import textwrap
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -37,7 +38,8 @@ class Card:
     def to_html(self) -> str:
         """Return the card for a notebook or a page, in the colours of the page."""
         rows = "".join(map(_html_row, self.rows))
-        items = "".join(f"<li>{escape(sentence)}</li>" for sentence in self.sentences)
+        marked = (re.sub("`(.*?)`", _code(r"\1"), escape(sentence)) for sentence in self.sentences)
+        items = "".join(f"<li>{sentence}</li>" for sentence in marked)
         return (
             '<div style="overflow-x: auto">'
             f'<table style="{TABLE}"><caption style="{CAPTION}">{escape(self.title)}</caption>'
@@ -76,5 +78,9 @@ def _html_row(row: tuple[str, str]) -> str:
     name, fact = map(escape, row)
     return (
         f'<tr><th scope="row" style="{CELL}; font-weight: normal; opacity: 0.75">{name}</th>'
-        f'<td style="{CELL}"><code style="color: inherit">{fact}</code></td></tr>'
+        f'<td style="{CELL}">{_code(fact)}</td></tr>'
     )
+
+
+def _code(fact: str) -> str:
+    return f'<code style="color: inherit">{fact}</code>'

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from leafgrad._display.markup import Markup, element, text
+from leafgrad._messages import language, message
 
 Bundle = dict[str, str]
 """What a notebook may show, by the kind of it."""
@@ -92,10 +93,7 @@ def show(value: object, page: Callable[[], str]) -> None:
     file = Path(tempfile.mkdtemp(prefix="leafgrad-"), "page.html")
     file.write_text(content, encoding="utf-8")
     if not webbrowser.open(file.as_uri()):
-        raise RuntimeError(
-            f"a browser must be there to show a page, and none could be started; open {file} in "
-            "one, or write the page elsewhere with to_html()"
-        )
+        raise RuntimeError(message("errors.display.browser", file=file))
 
 
 def document(title: str, style: str, content: Markup, code: Markup) -> str:
@@ -110,7 +108,8 @@ def document(title: str, style: str, content: Markup, code: Markup) -> str:
         element("title", text(title)),
         element("style", Markup(style)),
     )
-    return f"<!doctype html>\n{element('html', head, element('body', content), lang='en')}\n"
+    page = element("html", head, element("body", content), lang=language().replace("_", "-"))
+    return f"<!doctype html>\n{page}\n"
 
 
 def resource(package: str, name: str) -> Markup:

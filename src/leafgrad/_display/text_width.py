@@ -4,6 +4,8 @@ import os
 import sys
 import unicodedata
 
+from leafgrad._messages import message
+
 WIDTH = 80
 LEAST_WIDTH = 60
 GAP = "..."
@@ -23,13 +25,9 @@ def check_width(width: object) -> int:
     if width is None:
         return terminal_width()
     if not isinstance(width, int) or isinstance(width, bool):
-        raise TypeError(
-            f"width must be an int, not {type(width).__name__}; None is for that of the terminal"
-        )
+        raise TypeError(message("errors.display.width-type", type=type(width).__name__))
     if width < LEAST_WIDTH:
-        raise ValueError(
-            f"width must be {LEAST_WIDTH} or more, not {width}; a line has no room for less"
-        )
+        raise ValueError(message("errors.display.width", least=LEAST_WIDTH, width=width))
     return width
 
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+from leafgrad._messages import message
+
 STEP = 1024
 
 
@@ -16,15 +18,13 @@ def size(nbytes: int) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Return a number and its noun, in the plural if needed."""
-    if number == 1:
-        return f"1 {noun}"
-    return f"{number} {noun}es" if noun.endswith("x") else f"{number} {noun}s"
+    """Return a number and its noun, one of ``counts`` in the messages."""
+    return message(f"counts.{noun}", count=number)
 
 
 def first_few(texts: Sequence[str], most: int) -> str:
     """Return up to `most` texts, and the number of the others."""
-    left = [f"and {len(texts) - most} more"] if len(texts) > most else []
+    left = [message("lists.more", count=len(texts) - most)] if len(texts) > most else []
     return ", ".join([*texts[:most], *left])
 
 

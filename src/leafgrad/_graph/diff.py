@@ -9,6 +9,7 @@ from leafgrad._display.table import table
 from leafgrad._display.units import count, size
 from leafgrad._graph.memory import GraphMemory, memory_of
 from leafgrad._graph.nodes import TracedNode
+from leafgrad._messages import message
 
 MOST_KINDS = 20
 
@@ -110,16 +111,19 @@ def _kind_changes(before: Kinds, after: Kinds) -> tuple[KindChange, ...]:
 
 def _lines(diff: GraphDiff) -> Iterator[str]:
     """Sum up what came and what went, then list the kinds of node that changed."""
-    nodes = f"{count(len(diff.went), 'node')} went, {len(diff.came)} came"
-    before = size(diff.before.total.bytes_without_parameters)
-    after = size(diff.after.total.bytes_without_parameters)
-    yield f"{nodes}; {before} before, {after} after, without parameters"
+    yield message(
+        "diff.summary",
+        went=count(len(diff.went), "node"),
+        came=len(diff.came),
+        before=size(diff.before.total.bytes_without_parameters),
+        after=size(diff.after.total.bytes_without_parameters),
+    )
     if diff.kinds:
         yield ""
-        rows = [("node", "before", "after", "bytes before", "after")]
+        rows = [tuple(message("diff.heading").split(", "))]
         for change in diff.kinds[:MOST_KINDS]:
             counts = str(change.nodes_before), str(change.nodes_after)
             rows.append((change.name, *counts, size(change.bytes_before), size(change.bytes_after)))
         yield from table(rows, right=(1, 2, 3, 4))
     if len(diff.kinds) > MOST_KINDS:
-        yield f"and {count(len(diff.kinds) - MOST_KINDS, 'other kind')}"
+        yield message("text.folded.more", what=count(len(diff.kinds) - MOST_KINDS, "other kind"))

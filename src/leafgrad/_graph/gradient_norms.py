@@ -3,16 +3,16 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from math import hypot
-from typing import Any
 
-from leafgrad._display.jsonable import fields_as_json
 from leafgrad._display.markup import preformatted, visible
 from leafgrad._display.table import table
 from leafgrad._display.text_width import WIDTH
 from leafgrad._display.units import count
-from leafgrad._graph.nodes import TracedNode
+from leafgrad._graph.nodes import TracedNode, short_name
 from leafgrad._graph.summary import NotFinite, TensorSummary, worst_of
+from leafgrad._messages import message
 
 MOST_MODULES = 24
 
@@ -61,33 +61,29 @@ class GradientNorms:
 
     @property
     def vanishing(self) -> tuple[ModuleGradient, ...]:
-        """The modules from which on to the inputs less than 0.001 of the first norm arrives."""
-        return self._ending(lambda ratio: ratio < VANISHED)
+        """The last modules, all with less than 0.001 of the norm at the first module."""
+        return self._last_with(lambda ratio: ratio < VANISHED)
 
     @property
     def exploding(self) -> tuple[ModuleGradient, ...]:
-        """The modules from which on to the inputs more than 1,000 times the first norm arrives."""
-        return self._ending(lambda ratio: ratio > EXPLODED)
+        """The last modules, all with more than 1,000 times the norm at the first module."""
+        return self._last_with(lambda ratio: ratio > EXPLODED)
 
-    def _ending(self, is_so: Callable[[float], bool]) -> tuple[ModuleGradient, ...]:
-        """Return those at the end of the modules with a ratio of which all are so."""
-        known = [(one.ratio, one) for one in self.modules if one.ratio is not None]
-        start = len(known)
-        while start and is_so(known[start - 1][0]):
-            start -= 1
-        return tuple(one for _, one in known[start:])
+    def _last_with(self, is_so: Callable[[float], bool]) -> tuple[ModuleGradient, ...]:
+        """Return the last modules with a ratio, as long as the ratios meet a condition."""
+        ratios = [(module.ratio, module) for module in self.modules if module.ratio is not None]
+        last = takewhile(lambda pair: is_so(pair[0]), reversed(ratios))
+        return tuple(module for _, module in last)[::-1]
 
     def __str__(self) -> str:
-        rows = [("module", "arriving", "of the first", "parameters", "")]
+        rows = [(*message("norms.heading").split(", "), "")]
         rows += [
             (
-                one.module or "the outermost",
-                _number(one.arriving),
-                _number(one.ratio),
-                _number(one.parameters),
-                one.not_finite or "",
+                module.module or message("modules.outermost"),
+                *map(_number, (module.arriving, module.ratio, module.parameters)),
+                module.not_finite or "",
             )
-            for one in self.modules
+            for module in self.modules
         ]
         lines = table(rows, right=(1, 2, 3), width=WIDTH)
         return "\n".join(map(visible, lines))
@@ -97,14 +93,6 @@ class GradientNorms:
 
     def _repr_html_(self) -> str:
         return preformatted(str(self))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return every field under its name, as JSON types only.
-
-        Returns:
-            The fields.
-        """
-        return fields_as_json(self)
 
 
 def _number(value: float | None) -> str:
@@ -123,21 +111,15 @@ def gradient_norms_of(nodes: Nodes) -> GradientNorms:
     members = defaultdict[str, list[TracedNode]](list)
     for node in in_order:
         members[".".join(paths[node.index].split(".")[:depth])].append(node)
-    return GradientNorms(
-        modules=tuple(_modules(members)),
-    )
+    return GradientNorms(modules=tuple(_modules(members)))
 
 
 def _path(node: TracedNode) -> str:
     """Return the module of a node; of a leaf, the module that its name says it is in."""
     if not node.is_leaf:
         return OUTSIDE if node.module is None else node.module
-    name = _name(node)
+    name = short_name(node)
     return name.rpartition(".")[0] or name
-
-
-def _name(leaf: TracedNode) -> str:
-    return leaf.leaf_name or f"node {leaf.index}"
 
 
 def _fitting_depth(paths: Sequence[str]) -> int:
@@ -145,7 +127,7 @@ def _fitting_depth(paths: Sequence[str]) -> int:
     levels = [path.split(".") for path in set(paths)]
     deepest = max(map(len, levels), default=1)
     for depth in range(deepest, 1, -1):
-        if len({tuple(one[:depth]) for one in levels}) <= MOST_MODULES:
+        if len({tuple(parts[:depth]) for parts in levels}) <= MOST_MODULES:
             return depth
     return 1
 
@@ -158,14 +140,14 @@ def _modules(members: Mapping[str, Nodes]) -> Iterator[ModuleGradient]:
         arriving = norm_of(results[0].gradients) if results else None
         is_inside = bool(results) and bool(results[0].module)
         first = first or (arriving if is_inside else None)
-        leaves = [norm_of(node.gradients) for node in nodes if node.is_leaf]
-        known = [norm for norm in leaves if norm is not None]
+        norms = (norm_of(node.gradients) for node in nodes if node.is_leaf)
+        of_leaves = [norm for norm in norms if norm is not None]
         yield ModuleGradient(
             module=module,
             arriving=arriving,
             ratio=arriving / first if arriving is not None and is_inside and first else None,
-            parameters=hypot(*known) if known else None,
-            not_finite=worst_of(one for node in nodes for one in node.gradients),
+            parameters=hypot(*of_leaves) if of_leaves else None,
+            not_finite=worst_of(gradient for node in nodes for gradient in node.gradients),
         )
 
 

@@ -14,6 +14,7 @@ from leafgrad._graph.nodes import (
     TracedNode,
     age_order,
 )
+from leafgrad._messages import message
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -74,10 +75,7 @@ class Graph:
             ValueError: If `trace_graph` was not asked for gradients.
         """
         if not self.has_gradients:
-            raise ValueError(
-                "gradient_norms need the gradients of a backward; trace with "
-                "trace_graph(..., gradients=True)"
-            )
+            raise ValueError(message("errors.graph.no-gradients", what="gradient_norms"))
         return gradient_norms_of(self.nodes)
 
     @property

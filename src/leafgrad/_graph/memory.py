@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from leafgrad._display.card import Card, ShownAsCard
 from leafgrad._display.units import count, size
 from leafgrad._graph.nodes import SavedTensor, TracedNode, element_count
-from leafgrad._graph.saved_states import SAVED_STATES
+from leafgrad._messages import has_message, message
 
 MOST_SHARES = 3
 WIDEST_NAME = 36
@@ -79,16 +79,26 @@ class GraphMemory(ShownAsCard):
     def _card(self) -> Card:
         """Return a card with the sums and the largest shares."""
         total = self.total
-        without_parameters = size(total.bytes_without_parameters)
-        rows = (
-            ("tensors saved", f"{total.slots}, together {size(total.tensor_bytes)}"),
-            ("memory", f"{size(total.storage_bytes)} in {count(total.storages, 'storage')}"),
-            ("without parameters", without_parameters),
-            *_largest_rows("module", self.modules),
-            *_largest_rows("line", self.sources),
-            *_largest_rows("kind", self.kinds),
+        without_parameters, tensors = map(
+            size, (total.bytes_without_parameters, total.tensor_bytes)
         )
-        title = f"kept for backward: {without_parameters} without parameters"
+        storages = message(
+            "memory.memory-fact",
+            bytes=size(total.storage_bytes),
+            storages=count(total.storages, "storage"),
+        )
+        rows = (
+            (
+                message("memory.saved"),
+                message("memory.saved-fact", count=total.slots, bytes=tensors),
+            ),
+            (message("memory.memory"), storages),
+            (message("memory.without-parameters"), without_parameters),
+            *_largest_rows("modules", self.modules),
+            *_largest_rows("lines", self.sources),
+            *_largest_rows("kinds", self.kinds),
+        )
+        title = message("memory.title", bytes=without_parameters)
         return Card(title=title, rows=rows, sentences=tuple(_sentences(self)))
 
 
@@ -164,34 +174,28 @@ def _tensor_bytes(saved: SavedTensor) -> int:
 
 def _largest_rows(group: str, shares: Sequence[MemoryShare]) -> Iterator[tuple[str, str]]:
     for rank, share in enumerate(shares[:MOST_SHARES]):
-        name = share.name or "the outermost"
+        name = share.name or message("modules.outermost")
         if len(name) > WIDEST_NAME:
             name = f"...{name[3 - WIDEST_NAME :]}"
-        heading = f"largest {group}s" if rank == 0 else ""
+        heading = message(f"memory.{group}") if rank == 0 else ""
         yield heading, f"{size(share.bytes_without_parameters):>10}  {name}"
     if len(shares) > MOST_SHARES:
-        yield "", f"and {count(len(shares) - MOST_SHARES, group)} more"
+        yield "", message(f"memory.more-{group}", count=len(shares) - MOST_SHARES)
 
 
 def _sentences(memory: GraphMemory) -> Iterator[str]:
-    total = memory.total
-    kept = f"{size(total.storage_bytes)} that they keep for backward"
-    yield (
-        f"As long as one of the outputs lives, so do {count(memory.node_count, 'node')} and the "
-        f"{kept}. Where only a value is needed, keep output.detach() or output.item() instead."
-    )
+    total, nodes = memory.total, count(memory.node_count, "node")
+    yield message("memory.alive", nodes=nodes, bytes=size(total.storage_bytes))
     for state in memory.states:
-        if sentence := SAVED_STATES[state.name].sentence:
-            yield sentence.format(
-                slots=count(state.slots, "tensor"), bytes=size(state.storage_bytes)
-            )
+        key = f"memory.states.{state.name.replace(' ', '-')}"
+        if has_message(key):
+            tensors = count(state.slots, "tensor")
+            yield message(key, tensors=tensors, bytes=size(state.storage_bytes))
     if memory.recomputing:
-        nodes = count(len(memory.recomputing), "node")
-        if any(state.name == "cached" for state in memory.states):
-            nodes = f"up to {nodes}"
-        yield f"For {nodes}, backward computes again what checkpoint() did not keep."
+        is_partial = any(state.name == "cached" for state in memory.states)
+        key = "recomputed-partly" if is_partial else "recomputed"
+        yield message(f"memory.{key}", nodes=count(len(memory.recomputing), "node"))
     if total.hidden:
-        yield f"{count(total.hidden, 'tensor')} of these do not show what memory they keep."
+        yield message("memory.hidden", tensors=count(total.hidden, "tensor"))
     if memory.hiding:
-        hiding = count(len(memory.hiding), "node")
-        yield f"Of {hiding}, PyTorch does not show what is kept, which comes on top."
+        yield message("memory.hiding", nodes=count(len(memory.hiding), "node"))

@@ -8,8 +8,10 @@ import torch
 
 from leafgrad._graph.code_files import short_path
 from leafgrad._graph.summary import NotFinite, TensorSummary
+from leafgrad._messages import message
 
 Shape = tuple[int | str, ...]
+SavedState = Literal["live", "packed", "offloaded", "recompute", "freed"]
 
 
 def element_count(shape: Shape | None) -> int | None:
@@ -70,8 +72,11 @@ class Source:
     end_column: int | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
-        through = f" (through {self.library})" if self.library else ""
-        return f"{short_path(self.file)}:{self.line} in {self.function}{through}"
+        path = short_path(self.file)
+        place = message("sources.text", path=path, line=self.line, function=self.function)
+        if self.library is None:
+            return place
+        return message("sources.through", place=place, library=self.library)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,12 +101,14 @@ class Write:
     within: str | None = None
 
     def __str__(self) -> str:
-        part = f", part of {self.within}," if self.within else ""
-        place = f" in {self.source}" if self.source else ""
-        view = " through a view" if self.through_view else ""
-        return (
-            f"{self.operation}{part}{place}{view}: "
-            f"version {self.version_before} to {self.version_after}"
+        return message(
+            "writes.text",
+            operation=self.operation,
+            part=message("writes.part", whole=self.within) if self.within else "",
+            place=message("writes.place", source=self.source) if self.source else "",
+            view=message("writes.view") if self.through_view else "",
+            before=self.version_before,
+            after=self.version_after,
         )
 
 
@@ -140,7 +147,7 @@ class SavedTensor:
 
     node: int
     name: str
-    state: Literal["live", "freed", "packed", "offloaded", "recompute"]
+    state: SavedState
     shape: Shape | None = None
     dtype: torch.dtype | None = None
     device: torch.device | None = None
@@ -290,23 +297,27 @@ def age_order(node: TracedNode) -> int:
     return -1 if node.created is None else node.created
 
 
+def short_name(node: TracedNode) -> str:
+    """Return the name of a node's tensor, or the node's number."""
+    return node.tensor_names[0] if node.tensor_names else message("nodes.unnamed", index=node.index)
+
+
 def place_text(node: TracedNode) -> str:
     """Return the index and the name of a node, and its line and module if known."""
-    leaf = f"the leaf {node.leaf_name}" if node.leaf_name else "a leaf"
-    place = f"node {node.index}, {leaf if node.is_leaf else node.name}"
+    name = message("nodes.leaf") if node.is_leaf else node.name
+    if node.leaf_name:
+        name = message("nodes.named-leaf", name=node.leaf_name)
+    place = message("nodes.place", index=node.index, name=name)
     if node.source is not None:
-        place += f", at {node.source}"
+        place = message("nodes.at", place=place, source=node.source)
     if node.module and not node.is_leaf:
-        place += f", module {node.module}"
+        place = message("nodes.in-module", place=place, module=node.module)
     return place
-
-
-UNKNOWN = "not recorded"
 
 
 def value_text(node: TracedNode) -> str | None:
     """Return the values of a node as text; None if they were not requested."""
-    return _join_outputs(node.values, UNKNOWN)
+    return _join_outputs(node.values, "not-recorded")
 
 
 def gradient_text(node: TracedNode) -> str | None:
@@ -315,10 +326,12 @@ def gradient_text(node: TracedNode) -> str | None:
 
 
 def _join_outputs(summaries: tuple[TensorSummary | None, ...], missing: str) -> str | None:
-    """Join the summaries of all outputs; without any, return one word."""
+    """Join the summaries of all outputs, with the message `missing` for one without."""
     if not any(summaries):
-        return missing if summaries else None
-    return "; ".join(missing if summary is None else str(summary) for summary in summaries)
+        return message(f"nodes.{missing}") if summaries else None
+    return "; ".join(
+        message(f"nodes.{missing}") if summary is None else str(summary) for summary in summaries
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -352,13 +365,16 @@ class ForwardFailure:
     source: Source | None
 
     def __str__(self) -> str:
-        place = "stopped"
+        key = "only" if self.source is None else "at"
         if self.class_name is not None:
-            path = f" {self.module}" if self.module else ""
-            place += f" in module{path} ({self.class_name})"
-        if self.source is not None:
-            place += f", at {self.source}" if self.class_name else f" at {self.source}"
-        return f"{place}: {self.error}"
+            key = "in-module-only" if self.source is None else "in-module"
+        return message(
+            f"failure.{key}",
+            path=f" {self.module}" if self.module else "",
+            class_name=self.class_name,
+            source=self.source,
+            error=self.error,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

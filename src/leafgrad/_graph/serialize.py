@@ -13,6 +13,7 @@ from leafgrad._display.jsonable import json_types
 from leafgrad._graph.graph import Graph, sinks_of
 from leafgrad._graph.modules import TracedModule
 from leafgrad._graph.nodes import ForwardFailure, TracedInput, TracedNode
+from leafgrad._messages import message
 
 SCHEMA = 1
 """The version of the format. Increase it when a field is removed or changes its meaning."""
@@ -47,10 +48,7 @@ def graph_fields(text: str) -> dict[str, Any]:
     data = _parse(text)
     schema = data.get("schema") if isinstance(data, Mapping) else None
     if schema != SCHEMA:
-        raise ValueError(
-            f"the text must hold a graph of schema {SCHEMA}, not {schema}; "
-            "write it with to_json() of this version of leafgrad"
-        )
+        raise ValueError(message("errors.graph.schema", schema=SCHEMA, came=schema))
     try:
         nodes: Nodes = _loader(Nodes)(data["nodes"])
         failure = data["failure"]
@@ -62,21 +60,20 @@ def graph_fields(text: str) -> dict[str, Any]:
             "failure": failure and _loader(ForwardFailure)(failure),
         }
     except (LookupError, TypeError, AttributeError, RuntimeError) as error:
-        raise ValueError(
-            f"the text must hold a whole graph as to_json() writes it, not a damaged one: {error!r}"
-        ) from error
+        raise ValueError(message("errors.graph.damaged", error=error)) from error
 
 
 def _parse(text: str) -> Any:
-    must = "the text must be JSON as to_json() writes it, and whole, not a path or anything else"
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise json.JSONDecodeError(f"{must}: {error.msg}", error.doc, error.pos) from None
+        reason = message("errors.graph.json", error=error.msg)
+        raise json.JSONDecodeError(reason, error.doc, error.pos) from None
     except RecursionError:
-        raise ValueError(f"{must}: it is a nest too deep to be a graph") from None
+        nested = message("errors.graph.nested")
+        raise ValueError(message("errors.graph.json", error=nested)) from None
     except TypeError as error:
-        raise TypeError(f"{must}: {error}") from None
+        raise TypeError(message("errors.graph.json", error=error)) from None
 
 
 @cache

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import torch
 
 from leafgrad import _autograd
+from leafgrad._messages import message
 
 Number = bool | int | float | complex
 NotFinite = Literal["NaN", "infinity"]
@@ -70,7 +71,7 @@ class TensorSummary:
 
     def __str__(self) -> str:
         if self.unread is not None:
-            return f"not read: {self.unread}"
+            return message("unread.text", reason=self.unread)
         if self.numbers is None:
             return ", ".join(self._facts())
         numbers = [*map(number_text, self.numbers)]
@@ -96,7 +97,7 @@ def worst_of(summaries: Iterable[TensorSummary | None]) -> NotFinite | None:
 def brief_text(summary: TensorSummary) -> str:
     """Return a single number, or the norm of several and how many are not finite."""
     if summary.unread is not None:
-        return "not read"
+        return message("unread.brief")
     if summary.numbers is not None and len(summary.numbers) == 1:
         return number_text(summary.numbers[0])
     norm = "" if summary.norm is None else f"norm {summary.norm:.2g}"
@@ -111,7 +112,7 @@ def norms_text(summaries: Iterable[TensorSummary | None]) -> str:
     norms = [one.norm for one in read if one.norm is not None]
     ends = [f"{norm:.2g}" for norm in (min(norms), max(norms))] if norms else []
     worst = worst_of(read)
-    return " to ".join(dict.fromkeys([*ends[:1], worst] if worst else ends))
+    return message("lists.to").join(dict.fromkeys([*ends[:1], worst] if worst else ends))
 
 
 def number_text(value: Number) -> str:

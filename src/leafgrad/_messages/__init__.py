@@ -29,10 +29,10 @@ def set_language(language: str) -> None:
         >>> import leafgrad
         >>> leafgrad.set_language("en")
     """
-    found = _normalise(language)
-    if found is None:
+    name = _normalise(language)
+    if name is None:
         raise ValueError(message("errors.language", language=language))
-    _chosen[:] = [found]
+    _chosen[:] = [name]
 
 
 def language() -> str:
@@ -41,10 +41,11 @@ def language() -> str:
     return _normalise(wanted) or ENGLISH
 
 
+@cache
 def _normalise(name: object) -> str | None:
     """Return which of the languages a name such as ``zh-CN`` or ``en_US.UTF-8`` stands for."""
     short = str(name).partition(".")[0].replace("-", "_").partition("_")[0].lower()
-    return next((one for one in LANGUAGES if one.startswith(short)), None) if short else None
+    return next((language for language in LANGUAGES if short and language.startswith(short)), None)
 
 
 def message(key: str, /, **slots: object) -> str:
@@ -66,11 +67,18 @@ def has_message(key: str) -> bool:
     return key in _messages(ENGLISH)
 
 
+def messages_of(table: str) -> dict[str, str]:
+    """Return the messages of a table by name, with slots unfilled, for a script of a page."""
+    keys = (key for key in _messages(ENGLISH) if key.rpartition(".")[0] == table)
+    chosen = _messages(ENGLISH) | _messages(language())
+    return {key.rpartition(".")[2]: chosen[key] for key in keys}
+
+
 @cache
 def _messages(of: str) -> dict[str, Any]:
     """Return the messages of a language by their whole keys."""
     text = files(__name__).joinpath(f"{of}.toml").read_text("utf-8")
-    found: dict[str, Any] = {}
+    entries: dict[str, Any] = {}
     tables = [("", tomllib.loads(text))]
     while tables:
         path, table = tables.pop()
@@ -78,5 +86,5 @@ def _messages(of: str) -> dict[str, Any]:
             if isinstance(entry, dict) and entry.keys() != {"one", "other"}:
                 tables.append((f"{path}{name}.", entry))
             else:
-                found[f"{path}{name}"] = entry
-    return found
+                entries[f"{path}{name}"] = entry
+    return entries

@@ -7,137 +7,149 @@ from leafgrad._display.units import count, shape_text, size, torch_name
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import SavedTensor, TracedInput, TracedNode
-from leafgrad._graph.saved_states import SAVED_STATES
+from leafgrad._messages import message
 from leafgrad._picture.box import Box, View
 from leafgrad._picture.box_text import leaf_text, number_lines, operation_name, output, turn_lines
 from leafgrad._picture.input_nodes import InputEdge
-from leafgrad._picture.look import Direction
+from leafgrad._picture.picture_style import Direction
 
-BEYOND = {
-    "user": "outside of this module, made of what it gives",
-    "input": "outside of this module, which is given this",
-}
 MOST_SENTENCES = 40
 MOST_LEAVES = 12
 
 
 def title(graph: Graph) -> str:
     """Return the title of a picture."""
-    return f"Autograd graph of {count(len(graph.nodes), 'node')}"
+    return message("alt.title", nodes=count(len(graph.nodes), "node"))
 
 
 def description(view: View, direction: Direction) -> str:
     """Return a sentence for each box of a small picture; for a large one, its roots."""
     if len(view.boxes) > MOST_SENTENCES:
         starts = [_box_in_words(box, direction) for box in view.boxes if box.is_root]
-        return f"Backward starts at {', '.join(starts)}. {len(view.boxes)} boxes are drawn."
-    return " ".join(_sentence(box, view, direction) for box in view.boxes)
+        return message("alt.roots", names=", ".join(starts), count=len(view.boxes))
+    return " ".join(_box_sentence(box, view, direction) for box in view.boxes)
 
 
-def _sentence(box: Box, view: View, direction: Direction) -> str:
+def _box_sentence(box: Box, view: View, direction: Direction) -> str:
     """Return a sentence with the boxes that a box leads to, or is made from."""
     name = _box_in_words(box, direction)
     if box.input is not None:
-        return f"{name[0].upper()}{name[1:]} needs no gradient."
+        return _capitalize(message("alt.no-gradient", name=name))
     ends = [_box_in_words(view.boxes[place], direction) for place, _ in box.edges]
-    ends += [f"the leaf {leaf.name or 'without a name'}" for leaf in box.leaves]
-    ends += ["an input that needs no gradient" for edge in box.node.edges if edge.target is None]
+    ends += [_leaf_in_words(leaf.name) for leaf in box.leaves]
+    ends += [message("alt.an-input") for edge in box.node.edges if edge.target is None]
     if box.is_root:
-        name = f"the root {name}"
+        name = message("alt.root", name=name)
     if box.copies > 1:
-        name += f", {box.copies} times,"
+        name = message("alt.times", name=name, count=box.copies)
     else:
-        name += "".join(f", {line.text}" for line in number_lines(box.node))
-    leads = "leads to" if direction == "backward" else "is made from"
-    return f"{name[0].upper()}{name[1:]} {leads} {' and '.join(ends or ['nothing'])}."
+        name = ", ".join([name, *(line.text for line in number_lines(box.node))])
+    listed = message("lists.and").join(ends or [message("alt.nothing")])
+    return _capitalize(message(f"alt.{direction}", name=name, ends=listed))
+
+
+def _capitalize(sentence: str) -> str:
+    return f"{sentence[0].upper()}{sentence[1:]}"
+
+
+def _leaf_in_words(name: str | None) -> str:
+    return message("alt.leaf", name=name) if name else message("alt.unnamed-leaf")
 
 
 def _box_in_words(box: Box, direction: Direction) -> str:
     node = box.node
     if box.name is not None:
-        return f"the module {box.title} of {count(len(box.members), 'node')}"
+        return message("alt.module", title=box.title, nodes=count(len(box.members), "node"))
     if box.input is not None:
         return input_title(box.input)
     if node.is_leaf:
-        return f"the leaf {node.leaf_name or f'at node {node.index}'}"
-    return f"{operation_name(node, direction)} at node {node.index}"
+        if node.leaf_name is None:
+            return message("alt.leaf-at", index=node.index)
+        return _leaf_in_words(node.leaf_name)
+    return message("alt.node", name=operation_name(node, direction), index=node.index)
 
 
-def input_title(given: TracedInput) -> str:
+def input_title(source: TracedInput) -> str:
     """Return the name of an input of the graph, or its shape."""
-    return f"the input {given.name or shape_text(given.shape)}"
+    return message("alt.input", name=source.name or shape_text(source.shape))
 
 
 def details(box: Box) -> Iterator[str]:
     """Yield all facts about a box, one per line."""
     node = box.node
-    times = f", the first of {box.copies} alike" if box.copies > 1 else ""
+    times = message("tip.times", count=box.copies) if box.copies > 1 else ""
     if box.beyond is not None:
-        yield BEYOND[box.beyond]
+        yield message("tip.user" if box.beyond == "user" else "tip.beyond-input")
     if box.input is not None:
-        yield f"{input_title(box.input)}{times}, which needs no gradient"
+        yield message("tip.input", input=input_title(box.input), times=times)
         yield output(box, with_kind=True)
-        yield from (f"given to node {use.node} as {use.argument}" for use in box.input.uses)
+        for use in box.input.uses:
+            yield message("tip.use", index=use.node, argument=use.argument)
         return
     if box.name is not None:
-        yield f"module {box.title}, {count(len(box.members), 'node')}{times}"
-        yield from _kinds(box)
+        nodes = count(len(box.members), "node")
+        yield message("tip.module", title=box.title, nodes=nodes, times=times)
+        yield from _module_in_words(box)
         return
-    yield f"node {node.index}: {node.name}{times}"
-    yield from (f"tensor {name}" for name in node.tensor_names)
+    yield message("tip.node", index=node.index, name=node.name, times=times)
+    yield from (message("tip.tensor", name=name) for name in node.tensor_names)
     if node.derivative_order:
-        yield f"derivative of order {node.derivative_order}"
-    yield f"output {output(box, with_kind=True)}"
+        yield message("tip.order", order=node.derivative_order)
+    yield message("tip.output", output=output(box, with_kind=True))
     yield from (line.text for line in (*number_lines(node), *turn_lines(node)))
     if node.retains_grad:
-        yield "retains its gradient"
+        yield message("tip.retains")
     if node.module:
-        yield f"module {node.module}"
+        yield message("tip.in-module", module=node.module)
     if node.source is not None:
-        yield f"line {node.source}"
-    yield from _inputs(node)
-    yield from map(_saved, node.saved)
+        yield message("tip.line", source=node.source)
+    yield from _inputs_in_words(node)
+    yield from map(_saved_in_words, node.saved)
     if node.custom_function is not None:
-        yield f"custom function {node.custom_function}"
+        yield message("tip.function", name=node.custom_function)
 
 
-def _kinds(box: Box) -> Iterator[str]:
+def _module_in_words(box: Box) -> Iterator[str]:
     """Yield the kinds of node in a module, its saved tensors and its leaves."""
-    yield f"output {output(box, with_kind=True)}"
+    yield message("tip.output", output=output(box, with_kind=True))
     if box.beyond is not None:
         return
     if box.module is not None and box.module.frozen:
-        yield f"{count(box.module.parameters or 0, 'parameter')}, {box.module.frozen} frozen"
+        parameters = count(box.module.parameters or 0, "parameter")
+        yield message("tip.frozen", parameters=parameters, count=box.module.frozen)
     kinds = Counter(node.name for node in box.members).most_common()
     yield from (f"{times} × {name}" for name, times in kinds)
     if box.saved:
         kept = size(bytes_without_parameters(box.saved))
-        yield f"saves {count(len(box.saved), 'tensor')}, {kept} without parameters"
-    yield from (f"leaf {leaf_text(leaf)}" for leaf in box.leaves[:MOST_LEAVES])
+        yield message("tip.saves-all", tensors=count(len(box.saved), "tensor"), bytes=kept)
+    yield from (message("tip.leaf", leaf=leaf_text(leaf)) for leaf in box.leaves[:MOST_LEAVES])
     if len(box.leaves) > MOST_LEAVES:
-        yield f"and {len(box.leaves) - MOST_LEAVES} more"
+        yield message("lists.more", count=len(box.leaves) - MOST_LEAVES)
 
 
-def _inputs(node: TracedNode) -> Iterator[str]:
+def _inputs_in_words(node: TracedNode) -> Iterator[str]:
     for edge in node.edges:
         if isinstance(edge, InputEdge):
-            yield f"{edge.argument} is {input_title(edge.input)}, which needs no gradient"
-            continue
-        if edge.target is None:
-            yield f"input {edge.output_nr} needs no gradient"
-            continue
-        line = f"input {edge.output_nr} is output {edge.input_nr} of node {edge.target}"
-        yield line if edge.gradient is None else f"{line}, passes on grad {edge.gradient}"
+            yield message("tip.argument", argument=edge.argument, input=input_title(edge.input))
+        elif edge.target is None:
+            yield message("tip.constant", number=edge.output_nr)
+        else:
+            place = {"output": edge.input_nr, "index": edge.target}
+            line = message("tip.edge", number=edge.output_nr, **place)
+            is_bare = edge.gradient is None
+            yield line if is_bare else message("tip.edge-grad", edge=line, gradient=edge.gradient)
 
 
-def _saved(saved: SavedTensor) -> str:
+def _saved_in_words(saved: SavedTensor) -> str:
     if saved.state != "live":
-        return f"{SAVED_STATES[saved.state].verb} {saved.name}"
-    line = f"saves {saved.name} {shape_text(saved.shape)} {torch_name(saved.dtype)}"
+        return f"{message(f'nodes.saved.{saved.state}')} {saved.name}"
+    shape, dtype = shape_text(saved.shape), torch_name(saved.dtype)
+    line = message("tip.saves", name=saved.name, shape=shape, dtype=dtype)
     if saved.nbytes is not None:
         line += f", {size(saved.nbytes)}"
     if saved.is_parameter:
-        line += ", of a parameter"
+        line += message("tip.of-parameter")
     if saved.is_modified:
-        line += f", saved at version {saved.saved_version}, now {saved.current_version}"
+        versions = {"saved": saved.saved_version, "now": saved.current_version}
+        line += message("tip.versions", **versions)
     return line

@@ -2,19 +2,25 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
-from typing import Literal
+from typing import Literal, get_args
 
 from leafgrad import _autograd
 from leafgrad._display.units import count, first_few, shape_text, size, torch_name
 from leafgrad._graph.gradient_norms import norm_of
 from leafgrad._graph.memory import bytes_without_parameters
-from leafgrad._graph.nodes import SavedTensor, Shape, TracedNode, gradient_text, value_text
-from leafgrad._graph.saved_states import SAVED_STATES
+from leafgrad._graph.nodes import (
+    SavedState,
+    SavedTensor,
+    Shape,
+    TracedNode,
+    element_count,
+    gradient_text,
+    value_text,
+)
 from leafgrad._graph.summary import worst_of
+from leafgrad._messages import message
 from leafgrad._picture.box import Box, FoldedLeaf
-from leafgrad._picture.input_nodes import INPUT
-from leafgrad._picture.look import Direction
+from leafgrad._picture.picture_style import Direction
 
 MOST_NAMES = 2
 MOST_SHAPES = 2
@@ -42,22 +48,23 @@ def lines(box: Box, *, made: str, direction: Direction) -> Iterator[Line]:
     node = box.node
     times = f" ×{box.copies}" if box.copies > 1 else ""
     if box.input is not None:
-        yield Line(text=f"{box.input.name or INPUT}{times}", style="name")
-        is_named = box.input.name not in {None, INPUT}
-        yield Line(text=f"{INPUT} {made}" if is_named else made)
+        word = message("box.input")
+        yield Line(text=f"{box.input.name or word}{times}", style="name")
+        is_named = box.input.name not in {None, word}
+        yield Line(text=message("box.input-of", shape=made) if is_named else made)
         return
     if box.name is not None:
         yield from _lines_of_module(box, times, made=made, direction=direction)
         return
     if node.is_leaf:
-        yield Line(text=f"{node.leaf_name or 'leaf'}{times}", style="name")
-        yield Line(text=f"leaf {made}" if node.leaf_name else made)
+        yield Line(text=f"{node.leaf_name or message('box.leaf')}{times}", style="name")
+        yield Line(text=message("box.leaf-of", shape=made) if node.leaf_name else made)
     else:
         yield Line(text=f"{order_sign(node)}{operation_name(node, direction)}{times}", style="name")
         if named := " ".join(filter(None, (", ".join(node.tensor_names), made))):
             yield Line(text=named)
         if node.retains_grad:
-            yield Line(text="retains grad")
+            yield Line(text=message("box.retains"))
     if box.beyond is not None:
         return
     if box.copies == 1:
@@ -83,17 +90,17 @@ def operation_name(node: TracedNode, direction: Direction) -> str:
 def number_lines(node: TracedNode) -> Iterator[Line]:
     """Yield the value and the gradient of a node, if requested."""
     if (made := value_text(node)) is not None:
-        yield Line(text=f"value {made}", style="value")
+        yield Line(text=message("box.value", value=made), style="value")
     if (arrived := gradient_text(node)) is not None:
-        yield Line(text=f"grad {arrived}", style="grad")
+        yield Line(text=message("box.grad", gradient=arrived), style="grad")
 
 
 def turn_lines(node: TracedNode) -> Iterator[Line]:
     """Yield a line if values or gradients stop being finite at a node."""
     if node.value_turns:
-        yield Line(text=f"value: {node.value_turn_kind} from here", style="alarm")
+        yield Line(text=message("box.value-turns", kind=node.value_turn_kind), style="alarm")
     if node.gradient_turns:
-        yield Line(text=f"grad: {node.gradient_turn_kind} from here", style="alarm")
+        yield Line(text=message("box.grad-turns", kind=node.gradient_turn_kind), style="alarm")
 
 
 def _lines_of_module(box: Box, times: str, *, made: str, direction: Direction) -> Iterator[Line]:
@@ -105,17 +112,16 @@ def _lines_of_module(box: Box, times: str, *, made: str, direction: Direction) -
     if box.beyond is not None:
         return
     if box.copies == 1 and (value := value_text(box.node)) is not None:
-        yield Line(text=f"value {value}", style="value")
+        yield Line(text=message("box.value", value=value), style="value")
     yield from arriving_lines(box)
     yield from leaf_gradient_lines(box)
     yield from _alarms(box)
     yield from saved_lines(box.saved)
     if leaves := [*{leaf.node.index: leaf.node for leaf in box.leaves}.values()]:
-        word = "leaf" if len(leaves) == 1 else "leaves"
-        yield Line(text=f"{len(leaves)} {word}{_numbers_in(leaves)}", style="leaf")
-    if box.module is not None and box.module.frozen:
-        entries = _entries(box.module.frozen_numbers or 0)
-        yield Line(text=f"{box.module.frozen} frozen, {entries}", style="frozen")
+        yield Line(text=_sizes(leaves), style="leaf")
+    if box.module is not None and (frozen := box.module.frozen):
+        numbers = count(box.module.frozen_numbers or 0, "number")
+        yield Line(text=message("box.frozen", count=frozen, numbers=numbers), style="frozen")
 
 
 def _contents(box: Box, direction: Direction) -> str:
@@ -124,16 +130,17 @@ def _contents(box: Box, direction: Direction) -> str:
         return operation_name(box.node, direction)
     written = count(len(box.members), "node")
     if box.module is None:
-        written = f"module of {written}"
+        written = message("box.module", nodes=written)
     elif len(box.inner) > 1 and len({*box.inner}) == 1:
-        written = f"{len(box.inner)} × {box.inner[0]}, {written}"
-    return f"{written} each" if box.copies > 1 else written
+        inner = {"count": len(box.inner), "class_name": box.inner[0]}
+        written = message("box.inner", nodes=written, **inner)
+    return message("box.each", contents=written) if box.copies > 1 else written
 
 
 def arriving_lines(box: Box) -> Iterator[Line]:
     """Yield the norms of the gradients that arrive at the results of a module."""
     if norms := arriving_norms(box):
-        yield Line(text=f"grad norm {_range(norms)}", style="grad")
+        yield Line(text=message("box.grad-norm", norm=_range(norms)), style="grad")
 
 
 def leaf_gradient_lines(box: Box) -> Iterator[Line]:
@@ -141,7 +148,7 @@ def leaf_gradient_lines(box: Box) -> Iterator[Line]:
     each = ({leaf.alike[copy] for leaf in box.leaves} for copy in range(box.copies))
     norms = (norm_of([one for leaf in leaves for one in leaf.gradients]) for leaves in each)
     if known := [norm for norm in norms if norm is not None]:
-        yield Line(text=f"of its leaves {_range(known)}", style="grad")
+        yield Line(text=message("box.leaf-norm", norm=_range(known)), style="grad")
 
 
 def _alarms(box: Box) -> Iterator[Line]:
@@ -150,8 +157,9 @@ def _alarms(box: Box) -> Iterator[Line]:
     inside = (*(node for nodes in box.alike for node in nodes), *leaves)
     yield from dict.fromkeys(line for node in inside for line in turn_lines(node))
     ends = (*(nodes[0] for nodes in box.alike), *leaves)
-    if (found := worst_of(one for node in ends for one in node.gradients)) is not None:
-        yield Line(text=f"grad: {found}", style="alarm")
+    kind = worst_of(gradient for node in ends for gradient in node.gradients)
+    if kind is not None:
+        yield Line(text=message("box.grad-is", kind=kind), style="alarm")
 
 
 def arriving_norms(box: Box) -> list[float]:
@@ -162,20 +170,18 @@ def arriving_norms(box: Box) -> list[float]:
 
 def _range(norms: Sequence[float]) -> str:
     """Return the range of some numbers, or their common value."""
-    return " to ".join(dict.fromkeys(f"{norm:.3g}" for norm in (min(norms), max(norms))))
+    ends = dict.fromkeys(f"{norm:.3g}" for norm in (min(norms), max(norms)))
+    return message("lists.to").join(ends)
 
 
-def _numbers_in(leaves: Sequence[TracedNode]) -> str:
-    """Return the number of elements of several leaves, if their sizes are known."""
-    sizes = [size for leaf in leaves for size in leaf.shapes[0] or ("nested",)]
-    if not all(isinstance(size, int) for size in sizes):
-        return ""
-    return f", {_entries(sum(prod(map(int, leaf.shapes[0] or ())) for leaf in leaves))}"
-
-
-def _entries(number: int) -> str:
-    """Return a number of elements, with separators."""
-    return "1 number" if number == 1 else f"{number:,} numbers"
+def _sizes(leaves: Sequence[TracedNode]) -> str:
+    """Return the number of several leaves, and of their elements if all sizes are known."""
+    counted = count(len(leaves), "leaf")
+    sizes = [element_count(leaf.shapes[0]) for leaf in leaves]
+    known = [size for size in sizes if size is not None]
+    if len(known) < len(sizes):
+        return counted
+    return message("box.leaves", leaves=counted, numbers=count(sum(known), "number"))
 
 
 def order_sign(node: TracedNode) -> str:
@@ -189,8 +195,8 @@ def order_sign(node: TracedNode) -> str:
 
 def leaf_text(leaf: FoldedLeaf) -> str:
     """Return the name and shape of a leaf, and the number of uses if there are several."""
-    written = f"{leaf.name or 'leaf'} {shapes(leaf.node.shapes)}"
-    return f"{written}, used {leaf.uses}×" if leaf.uses > 1 else written
+    written = f"{leaf.name or message('box.leaf')} {shapes(leaf.node.shapes)}"
+    return message("box.used", leaf=written, count=leaf.uses) if leaf.uses > 1 else written
 
 
 def output(box: Box, *, with_kind: bool) -> str:
@@ -211,12 +217,12 @@ def shapes(made: Sequence[Shape | None]) -> str:
 
 def saved_lines(slots: Sequence[SavedTensor]) -> Iterator[Line]:
     """Yield a line for the saved tensors in each state."""
-    for state, words in SAVED_STATES.items():
+    for state in get_args(SavedState):
         names = [slot.name for slot in slots if slot.state == state]
         if not names:
             continue
         listed = ", ".join(names) if len(names) <= MOST_NAMES else count(len(names), "tensor")
-        line = f"{words.verb} {listed}"
+        line = f"{message(f'nodes.saved.{state}')} {listed}"
         if state == "live" and (nbytes := bytes_without_parameters(slots)):
             line += f" ({size(nbytes)})"
         yield Line(text=line, style="alarm" if state == "freed" else "fact")
@@ -226,8 +232,9 @@ def saved_lines(slots: Sequence[SavedTensor]) -> Iterator[Line]:
 def _conflicts(modified: list[SavedTensor]) -> Iterator[Line]:
     """Yield the saved and current version of tensors that were modified in place."""
     if len(modified) > MOST_NAMES:
-        yield Line(text=f"modified: {count(len(modified), 'tensor')}", style="alarm")
+        line = message("box.modified", tensors=count(len(modified), "tensor"))
+        yield Line(text=line, style="alarm")
         return
     for saved in modified:
-        versions = f"saved at version {saved.saved_version}, now {saved.current_version}"
-        yield Line(text=f"{saved.name} {versions}", style="alarm")
+        versions = {"saved": saved.saved_version, "now": saved.current_version}
+        yield Line(text=message("box.versions", name=saved.name, **versions), style="alarm")

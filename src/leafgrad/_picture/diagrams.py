@@ -6,6 +6,7 @@ from typing import NamedTuple
 from leafgrad._display.units import count, shape_text
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedNode
+from leafgrad._messages import message
 from leafgrad._picture.box_text import order_sign
 from leafgrad._picture.input_nodes import InputEdge, InputNode, with_inputs
 from leafgrad._picture.node_groups import NodeGroup, group_by_kind, group_by_module
@@ -49,9 +50,9 @@ def _from_finest(graph: Graph) -> Iterator[Flowchart]:
         yield Flowchart([(label(node), _shape(node)) for node in graph.nodes], arrows)
     depths = [node.module.count(".") + 1 for node in graph.nodes if node.module is not None]
     for depth in range(max(depths, default=0), 0, -1):
-        how = f"module, {count(depth, 'level')} deep"
-        yield _folded(group_by_module(graph, depth), total, how)
-    yield _folded(group_by_kind(graph), total, "kind of node")
+        levels = count(depth, "level")
+        yield _draw_groups(group_by_module(graph, depth), "by-module", nodes=total, levels=levels)
+    yield _draw_groups(group_by_kind(graph), "by-kind", nodes=total)
 
 
 def _shape(node: TracedNode, *others: TracedNode) -> str:
@@ -60,11 +61,11 @@ def _shape(node: TracedNode, *others: TracedNode) -> str:
     return '["{}"]' if node.is_leaf and not others else '("{}")'
 
 
-def _folded(groups: Sequence[NodeGroup], total: str, how: str) -> Flowchart:
+def _draw_groups(groups: Sequence[NodeGroup], how: str, **slots: str) -> Flowchart:
     return Flowchart(
         boxes=[(label(*group.nodes, name=group.name), _shape(*group.nodes)) for group in groups],
         arrows=[(index, target) for index, group in enumerate(groups) for target in group.targets],
-        comment=f"folded by {how}: {total} into {count(len(groups), 'box')}",
+        comment=message(f"diagram.{how}", boxes=count(len(groups), "box"), **slots),
     )
 
 
@@ -93,9 +94,11 @@ def dot(graph: Graph) -> str:
         lines.append(f'  {node.index} [label="{text}"{style}];')
     for edge in graph.edges:
         if edge.target is not None:
-            text = f' [label="output {edge.input_nr}"]' if edge.input_nr else ""
+            text = ""
             if isinstance(edge, InputEdge):
                 text = " [style=dashed, arrowhead=none]"
+            elif edge.input_nr:
+                text = f' [label="{message("diagram.output", number=edge.input_nr)}"]'
             lines.append(f"  {edge.source} -> {edge.target}{text};")
     return "\n".join(["digraph leafgrad {", *lines, "}"])
 

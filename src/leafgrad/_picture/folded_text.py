@@ -12,6 +12,7 @@ from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.summary import norms_text
+from leafgrad._messages import message
 from leafgrad._picture.node_groups import group_by_alike_modules, group_by_kind
 from leafgrad._picture.repeats import Run, runs_in
 
@@ -19,10 +20,10 @@ MOST_ROWS = 24
 MOST_KINDS = 20
 MOST_NAMES = 4
 
-Folded = tuple[list[str], str]
+FoldedText = tuple[list[str], str]
 
 
-def folded(graph: Graph, width: int) -> Folded:
+def fold_to_text(graph: Graph, width: int) -> FoldedText:
     """Return a few lines for a whole graph, and how it was folded."""
     if any(node.module is not None for node in graph.nodes):
         return _by_module(graph, width)
@@ -32,44 +33,48 @@ def folded(graph: Graph, width: int) -> Folded:
     return _by_kind(graph, width)
 
 
-def _by_module(graph: Graph, width: int) -> Folded:
+def _by_module(graph: Graph, width: int) -> FoldedText:
     groups = group_by_alike_modules(graph)
-    rows = [Row(("module", "times", "nodes", *HEADINGS), "made of", [])]
+    rows = [_heading("module-heading")]
     for group in groups[:MOST_ROWS]:
         kinds = Counter(_autograd.stem(node.name) for node in group.nodes if not node.is_leaf)
         names = [name for name, _ in kinds.most_common()]
         numbers = str(group.modules), str(len(group.nodes)), *_facts(graph, group.nodes)
-        turns = _turns(group.nodes, in_several=group.modules > 1)
+        turns = _turns_text(group.nodes, in_several=group.modules > 1)
         rows.append(Row((group.name, *numbers), turns, names))
-    lines = _fitting(rows, width)
+    lines = _fit_table(rows, width)
     if len(groups) > MOST_ROWS:
-        lines.append(f"and {count(len(groups) - MOST_ROWS, 'other module')}")
+        others = count(len(groups) - MOST_ROWS, "other module")
+        lines.append(message("text.folded.more", what=others))
     is_inferred = any(node.is_module_inferred for node in graph.nodes)
-    how = "module (inferred from the parameters)" if is_inferred else "module"
-    return lines, f"folded by {how}: {count(len(graph.nodes), 'node')}"
+    key = "text.folded.by-inferred-module" if is_inferred else "text.folded.by-module"
+    return lines, message(key, nodes=count(len(graph.nodes), "node"))
 
 
-def _by_repetition(graph: Graph, runs: Sequence[Run], width: int) -> Folded:
-    rows = [Row(("nodes", "times", *HEADINGS), "each time", [])]
+def _by_repetition(graph: Graph, runs: Sequence[Run], width: int) -> FoldedText:
+    rows = [_heading("repeats-heading")]
     for run in runs:
         nodes = graph.nodes[run.first : run.end]
-        span = f"{run.first} to {run.end - 1}" if len(nodes) > 1 else f"{run.first}"
+        ends = dict.fromkeys(map(str, (run.first, run.end - 1)))
+        span = message("lists.to").join(ends)
         names = [_autograd.stem(node.name) for node in nodes[: run.period]]
-        rows.append(Row((span, str(run.copies), *_facts(graph, nodes)), _turns(nodes), names))
-    return _fitting(rows, width), f"folded by what repeats: {count(len(graph.nodes), 'node')}"
+        rows.append(Row((span, str(run.copies), *_facts(graph, nodes)), _turns_text(nodes), names))
+    how = message("text.folded.by-repeats", nodes=count(len(graph.nodes), "node"))
+    return _fit_table(rows, width), how
 
 
-def _by_kind(graph: Graph, width: int) -> Folded:
+def _by_kind(graph: Graph, width: int) -> FoldedText:
     groups = sorted(group_by_kind(graph), key=lambda group: -len(group.nodes))
-    rows = [Row(("node", "count", *HEADINGS), "", [])]
+    rows = [_heading("kind-heading")]
     for group in groups[:MOST_KINDS]:
         numbers = str(len(group.nodes)), *_facts(graph, group.nodes)
-        rows.append(Row((group.name, *numbers), _turns(group.nodes), []))
-    lines = _fitting(rows, width)
+        rows.append(Row((group.name, *numbers), _turns_text(group.nodes), []))
+    lines = _fit_table(rows, width)
     if others := groups[MOST_KINDS:]:
         nodes = count(sum(len(group.nodes) for group in others), "node")
-        lines.append(f"and {nodes} of {count(len(others), 'other kind')}")
-    return lines, f"folded by kind: {count(len(graph.nodes), 'node')}"
+        kinds = count(len(others), "other kind")
+        lines.append(message("text.folded.more-nodes", nodes=nodes, kinds=kinds))
+    return lines, message("text.folded.by-kind", nodes=count(len(graph.nodes), "node"))
 
 
 class Row(NamedTuple):
@@ -83,7 +88,12 @@ class Row(NamedTuple):
     names: Sequence[str]
 
 
-def _fitting(rows: Sequence[Row], width: int) -> list[str]:
+def _heading(key: str) -> Row:
+    *headings, last = message(f"text.folded.{key}").split(", ")
+    return Row(tuple(headings), last, [])
+
+
+def _fit_table(rows: Sequence[Row], width: int) -> list[str]:
     """Lay out a table with as many names as fit."""
     right = range(1, len(rows[0].cells))
     for most in range(MOST_NAMES, 0, -1):
@@ -92,9 +102,6 @@ def _fitting(rows: Sequence[Row], width: int) -> list[str]:
         if max(map(cells, lines)) <= width:
             return lines
     return table(written, right=right, width=width)
-
-
-HEADINGS = ("saved", "memory", "value norms", "grad norms")
 
 
 def _facts(graph: Graph, nodes: Sequence[TracedNode]) -> tuple[str, str, str, str]:
@@ -108,11 +115,14 @@ def _facts(graph: Graph, nodes: Sequence[TracedNode]) -> tuple[str, str, str, st
     return str(len(saved) or ""), size(nbytes) if nbytes else "", "", ""
 
 
-def _turns(nodes: Sequence[TracedNode], *, in_several: bool = False) -> str:
+def _turns_text(nodes: Sequence[TracedNode], *, in_several: bool = False) -> str:
     """Return the first nodes of a row at which numbers stop being finite."""
-    values = [("", node.value_turn_kind, node) for node in nodes if node.value_turns]
-    gradients = [("grad ", node.gradient_turn_kind, node) for node in nodes if node.gradient_turns]
-    return "; ".join(
-        f"{what}{kind} from node {node.index}{f' in {node.module}' if in_several else ''}"
-        for what, kind, node in (*values[:1], *gradients[:1])
+    key = "text.folded.turn-in" if in_several else "text.folded.turn"
+    values = [(node.value_turn_kind, node) for node in nodes if node.value_turns]
+    gradients = [(node.gradient_turn_kind, node) for node in nodes if node.gradient_turns]
+    first_value, first_gradient = (
+        [message(key, kind=kind, index=node.index, module=node.module) for kind, node in turns[:1]]
+        for turns in (values, gradients)
     )
+    grad_turns = (message("text.folded.grad-turn", turn=turn) for turn in first_gradient)
+    return "; ".join([*first_value, *grad_turns])

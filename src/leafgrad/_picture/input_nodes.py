@@ -4,8 +4,7 @@ from dataclasses import dataclass, replace
 
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedEdge, TracedInput, TracedNode
-
-INPUT = "input"
+from leafgrad._messages import message
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +49,7 @@ def with_inputs(graph: Graph) -> Graph:
         nodes.append(
             InputNode(
                 index=index,
-                name=INPUT,
+                name=message("box.input"),
                 shapes=(one.shape,),
                 dtype=one.dtype,
                 device=one.device,

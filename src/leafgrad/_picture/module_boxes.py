@@ -10,6 +10,7 @@ from typing import Literal
 from leafgrad._graph.modules import ModuleLevels, outwards
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.order import topological_order
+from leafgrad._messages import message
 
 MOST_MODULES = 4
 MOST_IN_FULL = 40
@@ -113,31 +114,29 @@ def module_boxes(nodes: Sequence[TracedNode], boxes: Boxes) -> list[ModuleBox]:
     return [*_stretches(ordered, boxes)]
 
 
-def check_modules(nodes: Sequence[TracedNode], modules: Collection[str], word: str) -> None:
+def check_modules(nodes: Sequence[TracedNode], modules: Collection[str], option: str) -> None:
     """Raise an error if a path matches no module of the graph."""
-    known = dict.fromkeys(path for node in nodes for path in outwards(node.module))
+    paths = dict.fromkeys(path for node in nodes for path in outwards(node.module))
     for module in modules:
-        if not any(_matches(path, module) for path in known):
-            there = "no module is known: trace with names=model or with a recording"
-            if known:
-                few = [*map(repr, known)][:MOST_MODULES]
-                more = ", ..." if len(known) > MOST_MODULES else ""
-                there = f"there are {', '.join(few)}{more}"
-            raise ValueError(
-                f"{word} must name modules of the graph, such as 'layers.0' or '*', not "
-                f"{module!r}; {there}"
-            )
+        if not any(_matches(path, module) for path in paths):
+            hint = message("errors.picture.no-module")
+            if paths:
+                few = [*map(repr, paths)][:MOST_MODULES]
+                more = ["..."] if len(paths) > MOST_MODULES else []
+                hint = message("errors.picture.modules", names=", ".join(few + more))
+            slots = {"option": option, "module": module, "there": hint}
+            raise ValueError(message("errors.picture.module", **slots))
 
 
 def _stretches(nodes: Iterator[TracedNode], boxes: Boxes) -> Iterator[ModuleBox]:
     """Yield the runs of nodes of one module. A node created in between elsewhere ends a run."""
-    stretch: list[TracedNode] = []
+    run: list[TracedNode] = []
     for node in nodes:
-        if stretch and not _continues(stretch[-1], node, boxes):
-            yield ModuleBox(nodes=tuple(stretch), module=boxes[stretch[-1].module])
-            stretch = []
-        stretch.append(node)
-    yield ModuleBox(nodes=tuple(stretch), module=boxes[stretch[-1].module])
+        if run and not _continues(run[-1], node, boxes):
+            yield ModuleBox(nodes=tuple(run), module=boxes[run[-1].module])
+            run = []
+        run.append(node)
+    yield ModuleBox(nodes=tuple(run), module=boxes[run[-1].module])
 
 
 def _continues(before: TracedNode, node: TracedNode, boxes: Boxes) -> bool:

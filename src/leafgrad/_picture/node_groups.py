@@ -6,10 +6,8 @@ from typing import NamedTuple
 
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedNode
-from leafgrad._picture.view import NUMBER, starred
-
-OUTERMOST = "the outermost"
-OUTSIDE = "outside"
+from leafgrad._messages import message
+from leafgrad._picture.view import NUMBER, merge_names
 
 
 class NodeGroup(NamedTuple):
@@ -42,7 +40,7 @@ def group_by_module(graph: Graph, depth: int) -> list[NodeGroup]:
     return _group(
         graph.nodes,
         lambda node: node.index if node.module is None else path(node),
-        lambda nodes: path(nodes[0]) or OUTERMOST,
+        lambda nodes: path(nodes[0]) or message("modules.outermost"),
     )
 
 
@@ -51,7 +49,9 @@ def group_by_alike_modules(graph: Graph) -> list[NodeGroup]:
 
     def name(nodes: Sequence[TracedNode]) -> str:
         paths = {node.module for node in nodes if node.module is not None}
-        return (starred([*paths]) or OUTERMOST) if paths else OUTSIDE
+        if not paths:
+            return message("modules.outside")
+        return merge_names([*paths]) or message("modules.outermost")
 
     leaves_last = sorted(graph.nodes, key=lambda node: (node.created is None, node.created or 0))
     return _group(leaves_last, lambda n: n.module and NUMBER.sub("*", n.module), name)

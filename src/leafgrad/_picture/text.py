@@ -19,15 +19,15 @@ from leafgrad._graph.nodes import (
     age_order,
     gradient_text,
     place_text,
+    short_name,
     value_text,
 )
-from leafgrad._graph.saved_states import SAVED_STATES
 from leafgrad._graph.summary import TensorSummary, brief_text, worst_of
-from leafgrad._picture.folded_text import folded
+from leafgrad._messages import has_message, message
+from leafgrad._picture.folded_text import fold_to_text
 
 MOST_NODES = 35
 MOST_IN_A_CELL = 4
-ADVICE = "some values not finite; record(values=True) around the forward tells from where"
 
 
 def text(graph: Graph, width: int = WIDTH) -> str:
@@ -46,51 +46,50 @@ def header(graph: Graph, width: int = WIDTH) -> Iterator[str]:
     facts = [
         count(len(graph.nodes), "node"),
         count(sum(edge.target is not None for edge in graph.edges), "edge"),
-        f"depth {graph.depth}",
+        message("text.depth", depth=graph.depth),
     ]
-    if shared := _kind(graph.nodes[0], _shared(graph)):
-        facts.append(f"all {shared}")
-    facts.append(f"{count(len(graph.saved), 'tensor')} saved")
+    if shared := _kind_text(graph.nodes[0], _common_fields(graph)):
+        facts.append(message("text.all", kind=shared))
+    facts.append(message("text.saved", tensors=count(len(graph.saved), "tensor")))
     sentences = [", ".join(facts)]
     if graph.failure is not None:
         sentences.append(str(graph.failure))
     if graph.is_freed:
-        sentences.append(
-            "freed: what some nodes saved is gone, so another backward through them fails"
-        )
+        sentences.append(message("text.freed"))
     if any(saved.is_modified for saved in graph.saved):
-        sentences.append(
-            "modified: a saved tensor was written in place, so a backward that needs it fails"
-        )
+        sentences.append(message("text.modified"))
     for sentence in sentences:
         yield from textwrap.wrap(sentence, width)
-    for sentence in _first_not_finite(graph):
+    for sentence in _not_finite_lines(graph):
         yield from textwrap.wrap(sentence, width, break_long_words=False, break_on_hyphens=False)
 
 
-def _first_not_finite(graph: Graph) -> Iterator[str]:
+def _not_finite_lines(graph: Graph) -> Iterator[str]:
     """Yield where values and gradients first stop being finite."""
     bad = [node for node in graph.nodes if worst_of(node.values)]
     finite_roots = [value for root in graph.roots for value in root.values]
     if turns := value_turns_of(graph):
         first = turns[0]
-        near = ", or right before it" if first.value_turn_is_near else ""
-        source = f"; it came in with {' and '.join(first.value_turn_given)}"
-        place = f"{place_text(first)}{near}{source if first.value_turn_given else ''}"
-        yield f"values not finite ({first.value_turn_kind}) from {place}"
+        key = "values-near" if first.value_turn_is_near else "values"
+        place = {"kind": first.value_turn_kind, "place": place_text(first)}
+        sentence = message(f"text.not-finite.{key}", **place)
+        if names := message("lists.and").join(first.value_turn_given):
+            sentence = message("text.not-finite.came-in", text=sentence, names=names)
+        yield sentence
     elif bad and not all(value and value.is_finite for value in finite_roots):
-        yield ADVICE
+        yield message("text.not-finite.unknown")
     elif nans := [node for node in bad if worst_of(node.values) == "NaN"]:
         first = min(nans, key=age_order)
-        yield f"values not finite (NaN) at {place_text(first)}, but finite at the root"
+        yield message("text.not-finite.at", place=place_text(first))
     ends = [kind for sink in sinks_of(graph) if (kind := worst_of(sink.gradients))]
     if turns := gradient_turns_of(graph):
         first = turns[0]
-        yield f"gradients not finite ({first.gradient_turn_kind}) from {place_text(first)}"
+        place = {"kind": first.gradient_turn_kind, "place": place_text(first)}
+        yield message("text.not-finite.gradients", **place)
     elif ends:
         starts = [kind for root in graph.roots if (kind := worst_of(root.gradients))]
-        start = " from the start" if starts else ""
-        yield f"gradients not finite ({[*starts, *ends][0]}){start}"
+        key = "gradients-from-start" if starts else "gradients-somewhere"
+        yield message(f"text.not-finite.{key}", kind=[*starts, *ends][0])
 
 
 class Detail(NamedTuple):
@@ -150,72 +149,71 @@ def _listing(graph: Graph, width: int) -> list[str]:
         for one in DETAILS
     )
     lines = next(lines for lines in tried if max(map(cells, lines)) <= width)
-    return [*lines, "", *_inputs(graph, width)] if graph.inputs else lines
+    return [*lines, "", *_input_lines(graph, width)] if graph.inputs else lines
 
 
-def _inputs(graph: Graph, width: int) -> list[str]:
+def _input_lines(graph: Graph, width: int) -> list[str]:
     """Return the inputs of the graph, each with the nodes that use it."""
-    told = []
-    for given in graph.inputs:
-        nodes = first_few([str(use.node) for use in given.uses], MOST_IN_A_CELL)
-        words = given.name, shape_text(given.shape), torch_name(given.dtype), f"at {nodes}"
-        told.append(" ".join(filter(None, words)))
-    return textwrap.wrap(f"inputs: {first_few(told, MOST_IN_A_CELL)}", width)
+    inputs = []
+    for source in graph.inputs:
+        nodes = first_few([str(use.node) for use in source.uses], MOST_IN_A_CELL)
+        words = source.name, shape_text(source.shape), torch_name(source.dtype)
+        inputs.append(" ".join(filter(None, [*words, message("text.at-nodes", nodes=nodes)])))
+    listed = first_few(inputs, MOST_IN_A_CELL)
+    return textwrap.wrap(message("text.inputs", inputs=listed), width)
 
 
 def _rows(graph: Graph, detail: Detail) -> list[tuple[str, ...]]:
-    differing = {"dtype", "device"} - _shared(graph)
+    differing = {"dtype", "device"} - _common_fields(graph)
     with_saved = not any(node.values or node.gradients for node in graph.nodes)
-    rows: list[tuple[str, ...]] = [
-        ("", "node", "tensor", "output", "value", "grad", "leads to", "saved")
-    ]
+    rows: list[tuple[str, ...]] = [("", *message("text.heading").split(", "))]
     for node in graph.nodes:
         names = [*node.tensor_names]
         if node.retains_grad:
-            names.append("(retains grad)")
+            names.append(message("text.retains"))
         output = _in_cell([*map(shape_text, node.shapes)], detail.edges, detail)
         if differing and detail.with_kind:
-            output += f" {_kind(node, differing)}"
+            output += f" {_kind_text(node, differing)}"
         name = node.name
         if detail.is_bare:
-            name = "leaf" if node.is_leaf else _autograd.stem(name)
-        targets = [_edge(edge, graph, with_names=detail.with_names) for edge in node.edges]
+            name = message("text.leaf") if node.is_leaf else _autograd.stem(name)
+        targets = [_edge_text(edge, graph, with_names=detail.with_names) for edge in node.edges]
         rows.append(
             (
                 str(node.index),
                 name,
                 _in_cell(names, detail.edges, detail),
                 output,
-                _brief(node.values) if detail.is_brief else value_text(node) or "",
-                _brief(node.gradients) if detail.is_brief else gradient_text(node) or "",
+                _brief_text(node.values) if detail.is_brief else value_text(node) or "",
+                _brief_text(node.gradients) if detail.is_brief else gradient_text(node) or "",
                 _in_cell(targets, detail.edges, detail),
-                _all_saved(node, detail) if with_saved else "",
+                _all_saved_text(node, detail) if with_saved else "",
             )
         )
     return rows
 
 
-def _brief(summaries: Sequence[TensorSummary | None]) -> str:
+def _brief_text(summaries: Sequence[TensorSummary | None]) -> str:
     return "; ".join(brief_text(summary) for summary in summaries if summary is not None)
 
 
 def _summary(graph: Graph, width: int) -> Iterator[str]:
-    lines, how = folded(graph, width)
+    lines, how = fold_to_text(graph, width)
     roots = [f"{node.index} {node.name}" for node in graph.roots]
-    leaves = [leaf.leaf_name or f"node {leaf.index}" for leaf in graph.leaves]
-    more = f"{how}; .nodes and .to_json() have them all"
+    leaves = [short_name(leaf) for leaf in graph.leaves]
+    more = message("text.rest", how=how)
     if turns := [*value_turns_of(graph), *gradient_turns_of(graph)]:
-        more += f", as .nodes[{turns[0].index}]"
+        more = message("text.rest-as", how=how, index=turns[0].index)
     yield from lines
     yield ""
-    yield _few("roots", roots, width)
-    yield _few(f"leaves: {len(leaves)}", leaves, width)
+    yield _first_names(message("text.roots"), roots, width)
+    yield _first_names(message("text.leaves", count=len(leaves)), leaves, width)
     if graph.inputs:
-        yield from _inputs(graph, width)
+        yield from _input_lines(graph, width)
     yield from textwrap.wrap(more, width)
 
 
-def _few(what: str, names: Sequence[str], width: int) -> str:
+def _first_names(what: str, names: Sequence[str], width: int) -> str:
     """Return as many names as fit. A name that is too long loses its middle."""
     if not names:
         return what
@@ -227,24 +225,24 @@ def _few(what: str, names: Sequence[str], width: int) -> str:
     return f"{what}: {first_few([elide(name, room) for name in names], 1)}"
 
 
-def _shared(graph: Graph) -> set[str]:
+def _common_fields(graph: Graph) -> set[str]:
     """Return the fields, of data type and device, that are the same for all nodes."""
     fields = ("dtype", "device")
     return {field for field in fields if len({*map(attrgetter(field), graph.nodes)}) == 1}
 
 
-def _kind(node: TracedNode, fields: Container[str]) -> str:
+def _kind_text(node: TracedNode, fields: Container[str]) -> str:
     dtype = [torch_name(node.dtype)] if "dtype" in fields else []
-    device = [f"on {node.device}"] if "device" in fields else []
+    device = [message("text.on-device", device=node.device)] if "device" in fields else []
     return " ".join(dtype + device)
 
 
-def _edge(edge: TracedEdge, graph: Graph, *, with_names: bool) -> str:
+def _edge_text(edge: TracedEdge, graph: Graph, *, with_names: bool) -> str:
     if edge.target is None:
-        return "none"
+        return message("text.no-edge")
     words = [str(edge.target)]
     if edge.input_nr:
-        words.append(f"output {edge.input_nr}")
+        words.append(message("text.edge-output", number=edge.input_nr))
     name = graph.nodes[edge.target].leaf_name
     if name and with_names:
         words.append(name)
@@ -258,21 +256,29 @@ def _in_cell(texts: Sequence[str], most: int, detail: Detail) -> str:
     return first_few(texts, most)
 
 
-def _all_saved(node: TracedNode, detail: Detail) -> str:
+def _all_saved_text(node: TracedNode, detail: Detail) -> str:
     """Return the saved tensors of a node by name, or their number by state."""
     if node.hides_saved:
-        return "not shown"
+        return message("nodes.status.hidden")
     if detail.saved:
-        return _in_cell([_saved(one, node, detail) for one in node.saved], detail.saved, detail)
-    fates = Counter(
-        "modified" if saved.is_modified else SAVED_STATES[saved.state].status
+        return _in_cell(
+            [_saved_text(one, node, detail) for one in node.saved], detail.saved, detail
+        )
+    counts = Counter(
+        message("nodes.status.modified") if saved.is_modified else _status(saved)
         for saved in node.saved
     )
-    return ", ".join(" ".join(filter(None, (str(n), fate))) for fate, n in fates.items())
+    return ", ".join(" ".join(filter(None, (str(n), status))) for status, n in counts.items())
 
 
-def _saved(saved: SavedTensor, node: TracedNode, detail: Detail) -> str:
-    if status := SAVED_STATES[saved.state].status:
+def _status(saved: SavedTensor) -> str:
+    """Return what became of a saved tensor, nothing for one that is live."""
+    key = f"nodes.status.{saved.state}"
+    return message(key) if has_message(key) else ""
+
+
+def _saved_text(saved: SavedTensor, node: TracedNode, detail: Detail) -> str:
+    if status := _status(saved):
         return f"{saved.name} {status}"
     words = [saved.name]
     if detail.with_shapes:
@@ -280,5 +286,6 @@ def _saved(saved: SavedTensor, node: TracedNode, detail: Detail) -> str:
         if saved.dtype != node.dtype:
             words.append(torch_name(saved.dtype))
     if saved.is_modified:
-        words.append(f"(saved at version {saved.saved_version}, now {saved.current_version})")
+        versions = {"saved": saved.saved_version, "now": saved.current_version}
+        words.append(message("text.versions", **versions))
     return " ".join(words)

@@ -11,6 +11,7 @@ from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.modules import ModuleLevels
 from leafgrad._graph.nodes import Shape, TracedEdge, TracedNode
+from leafgrad._messages import message
 from leafgrad._picture.box import Box, FoldedLeaf, Frame, View, title_with_class
 from leafgrad._picture.input_nodes import InputEdge, with_inputs
 from leafgrad._picture.module_boxes import (
@@ -83,12 +84,7 @@ def read_paths(value: object, option: str) -> tuple[str, ...]:
         texts = [path for path in paths if isinstance(path, str)]
         if len(texts) == len(paths):
             return tuple(texts)
-    must, example = "the path of a module or several", "layers.0"
-    if option == "fold":
-        must, example = f"True, False, None, {must}", "layers.*"
-    raise TypeError(
-        f"{option} must be {must}, not {value!r}; name modules as in {option}='{example}'"
-    )
+    raise TypeError(message(f"errors.picture.{option}", came=value))
 
 
 class Viewer:
@@ -103,9 +99,7 @@ class Viewer:
     def __init__(self, graph: Graph) -> None:
         """Prepare a graph with at least one node."""
         if not graph.nodes:
-            raise ValueError(
-                "a picture must have a node to show, not none; trace a tensor with a graph"
-            )
+            raise ValueError(message("errors.picture.empty"))
         self.graph = with_inputs(graph)
         self.roots = {node.index for node in graph.roots}
         self.levels = ModuleLevels(graph.modules)
@@ -168,11 +162,11 @@ class Viewer:
         return (module.frozen or 0) if module else 0
 
     def _frame(self, path: str, boxes: Sequence[int], nodes: Sequence[TracedNode]) -> Frame:
-        frozen = f", {number} frozen" if (number := self._frozen(path)) else ""
+        title, frozen = self.title_of(path), self._frozen(path)
+        if frozen:
+            title = message("box.frame-frozen", title=title, count=frozen)
         is_inferred = any(node.is_module_inferred for node in nodes)
-        return Frame(
-            title=self.title_of(path) + frozen, boxes=tuple(boxes), is_inferred=is_inferred
-        )
+        return Frame(title=title, boxes=tuple(boxes), is_inferred=is_inferred)
 
     def _own_leaves(self, module: str, inside: Container[int]) -> Iterator[int]:
         """Yield the leaves of a module that nothing outside uses."""
@@ -185,13 +179,13 @@ class Viewer:
     def by_module(self, opened: Collection[str] = ()) -> View | None:
         """Show the modules of the first level that has several; None if no module is known."""
         boxes = first_level(self.own_nodes, self.levels, least=3, most_share=0.5)
-        return None if boxes is None else self._folded(boxes, opened)
+        return None if boxes is None else self._fold(boxes, opened)
 
     def by_paths(self, patterns: Collection[str], opened: Collection[str] = ()) -> View:
         """Show the modules whose paths match, and other nodes one by one."""
-        return self._folded(match_modules(self.own_nodes, patterns), opened)
+        return self._fold(match_modules(self.own_nodes, patterns), opened)
 
-    def _folded(self, boxes: Boxes, opened: Collection[str]) -> View:
+    def _fold(self, boxes: Boxes, opened: Collection[str]) -> View:
         boxes = open_modules(boxes, self.own_nodes, self.levels, opened)
         view = self.view(module_boxes(self.own_nodes, boxes))
         if not opened:
@@ -291,7 +285,7 @@ class Viewer:
             yield Box(
                 alike=tuple(part.nodes for part in alike),
                 edges=vertex.edges,
-                name=None if path is None else starred([part.module or "" for part in alike]),
+                name=None if path is None else merge_names([part.module or "" for part in alike]),
                 path=path,
                 module=None if path is None else self._modules.get(path),
                 inner=tuple(self._inner_classes.get(path, ())),
@@ -314,7 +308,7 @@ class Viewer:
             if leaves:
                 names = [leaf.leaf_name for leaf in leaves if leaf.leaf_name is not None]
                 uses = len(self._users[leaves[0].index])
-                yield FoldedLeaf(name=starred(names) or None, uses=uses, alike=tuple(leaves))
+                yield FoldedLeaf(name=merge_names(names) or None, uses=uses, alike=tuple(leaves))
 
 
 def _links(parts: Sequence[ModuleBox]) -> list[list[Link]]:
@@ -383,7 +377,7 @@ def _kind_within(node: TracedNode) -> Hashable:
     return *kind, node.value_turns, node.gradient_turns, *saved
 
 
-def starred(names: Sequence[str]) -> str:
+def merge_names(names: Sequence[str]) -> str:
     """Return the names as one, with a star for each number in which they differ."""
     fields = zip(*(NUMBER.split(name) for name in names), strict=True)
     return "".join(field[0] if len({*field}) == 1 else "*" for field in fields)

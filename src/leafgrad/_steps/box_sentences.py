@@ -1,11 +1,12 @@
-"""The sentences of a backward at the scale of a picture: what comes to each box, and what goes."""
+"""The sentences of a backward pass, box by box: what arrives at each box, and what it passes on."""
 
 from collections.abc import Sequence
 
 from leafgrad._display.units import first_few, shape_text, size
 from leafgrad._graph.gradient_norms import EXPLODED, VANISHED, norm_of
-from leafgrad._graph.nodes import UNKNOWN, TracedEdge, TracedNode, place_text
-from leafgrad._graph.summary import TensorSummary, brief_text
+from leafgrad._graph.nodes import TracedEdge, TracedNode, place_text, short_name
+from leafgrad._graph.summary import NotFinite, TensorSummary, brief_text
+from leafgrad._messages import message
 from leafgrad._steps.visits import Visit, Visits
 
 MOST_NAMES = 3
@@ -14,92 +15,94 @@ MOST_LEAVES = 2
 Summaries = Sequence[TensorSummary | None]
 
 
-def forward(visit: Visit, visits: Visits) -> str:
-    """Return what a box makes of what."""
-    made = visits.made(visit)
-    written = _amounts(made) if any(made) else UNKNOWN
-    givers = visits.givers(visit)
-    sentence = f"Forward: {visit.title} makes {written}"
-    if givers:
-        sentence += f", from {first_few(givers, MOST_NAMES)}"
-    turned = [node for node in (*visit.leaves, *visit.nodes) if node.value_turns]
-    return " ".join([f"{sentence}.", *(_turn(node.value_turn_kind, node) for node in turned)])
+def describe_forward(visit: Visit, visits: Visits) -> str:
+    """Return the values that a box computes, and from which other boxes."""
+    values = visits.computed_values(visit)
+    slots = {
+        "box": visit.title,
+        "values": _amounts(values) if any(values) else message("nodes.not-recorded"),
+        "inputs": first_few(visits.input_names(visit), MOST_NAMES),
+    }
+    key = "steps.box.forward-from" if slots["inputs"] else "steps.box.forward"
+    turning = [node for node in (*visit.leaves, *visit.nodes) if node.value_turns]
+    turns = (_describe_turn(node.value_turn_kind, node) for node in turning)
+    return " ".join([message(key, **slots), *turns])
 
 
-def backward(visit: Visit, visits: Visits, head: Visit | None) -> str:
-    """Return what arrives at a box, what it passes on, completes and lets go.
+def describe_backward(visit: Visit, visits: Visits, head: Visit | None) -> str:
+    """Return what arrives at a box, what it passes on, completes and frees.
 
-    What is much more or less than what arrived at the `head` is told as a share of that.
+    A norm far from the one that arrived at the `head` is shown as a share of that.
     """
-    told = [_flow(visit, visits, head)]
-    leaves = visits.complete[visit]
+    sentences = [_describe_flow(visit, visits, head)]
+    leaves = visits.complete_leaves[visit]
     if leaves:
-        told.append(_complete(leaves, visit))
-    if nbytes := visits.let_go.get(visit):
-        told.append(f"It lets go of {size(nbytes)} that no later step needs.")
-    turned = [node for node in (*visit.nodes, *leaves) if node.gradient_turns]
-    told += [_turn(node.gradient_turn_kind, node) for node in turned]
-    return " ".join(told)
-
-
-def _flow(visit: Visit, visits: Visits, head: Visit | None) -> str:
-    arrived = visits.arrived(visit)
-    came = _amounts(arrived) if any(arrived) else "nothing"
-    came += f"{_share(visit, visits, head)} arrives"
-    if sources := visits.sources(visit):
-        came += f" from {first_few(sources, MOST_NAMES)}"
-    gone = [_passed(name, edges) for name, edges in visits.passed(visit)]
-    went = first_few(gone, MOST_NAMES) if gone else "nothing goes on"
-    return f"Backward: at {visit.title}, {came}; {went}."
-
-
-def _share(visit: Visit, visits: Visits, head: Visit | None) -> str:
-    """Return how much arrived beside the norm at the first module, where that is far from it."""
-    first = None if head is None else norm_of(visits.arrived(head))
-    norm = norm_of(visits.arrived(visit))
-    if head is None or not first or not norm or VANISHED <= norm / first <= EXPLODED:
-        return ""
-    return f", {norm / first:.1e} of that at {head.name},"
-
-
-def _passed(name: str, edges: Sequence[TracedEdge]) -> str:
-    """Return what goes on to one place, and what that makes with what was there."""
-    last = edges[-1]
-    if len(edges) > 1:
-        return (
-            f"{len(edges)} gradients go on to {name}, together {_amounts([last.gradient_so_far])}"
-        )
-    passed = f"{_amounts([last.gradient])} goes on to {name}"
-    if last.gradient == last.gradient_so_far:
-        return passed
-    return f"{passed}, which makes {_amounts([last.gradient_so_far])} there"
-
-
-def _complete(leaves: Sequence[TracedNode], visit: Visit) -> str:
-    """Return which leaves get their gradients, by their names within the module."""
-    names = [leaf.leaf_name or f"node {leaf.index}" for leaf in leaves]
-    which = first_few([name.removeprefix(f"{visit.name}.") for name in names], MOST_LEAVES)
-    norm = norm_of([one for leaf in leaves for one in leaf.gradients])
-    if len(leaves) == 1:
-        total = "" if norm is None else f", of norm {norm:.2g}"
-        return f"The gradient of {which} is complete{total}: backward() adds it to its .grad."
-    total = "" if norm is None else f", of norm {norm:.2g} together"
-    return f"backward() adds to the .grad of {len(leaves)} leaves{total}: {which}."
-
-
-def _amounts(summaries: Summaries) -> str:
-    return " and ".join(_amount(one) for one in summaries if one is not None)
-
-
-def _amount(summary: TensorSummary) -> str:
-    """Write the shape and the norm of a tensor; a single number as it is."""
-    if summary.unread is not None:
-        return str(summary)
-    is_one = summary.numbers is not None and len(summary.numbers) == 1
-    return (
-        brief_text(summary) if is_one else f"{shape_text(summary.shape)} of {brief_text(summary)}"
+        sentences.append(_describe_complete(leaves, visit))
+    if nbytes := visits.freed_bytes.get(visit):
+        sentences.append(message("steps.box.frees", bytes=size(nbytes)))
+    turning = [node for node in (*visit.nodes, *leaves) if node.gradient_turns]
+    return " ".join(
+        [*sentences, *(_describe_turn(node.gradient_turn_kind, node) for node in turning)]
     )
 
 
-def _turn(kind: str | None, node: TracedNode) -> str:
-    return f"It turns to {kind} at {place_text(node)}."
+def _describe_flow(visit: Visit, visits: Visits, head: Visit | None) -> str:
+    arrived = visits.arriving_gradients(visit)
+    passed = [_describe_pass(name, edges) for name, edges in visits.passed_gradients(visit)]
+    slots = {
+        "box": visit.title,
+        "arrived": _amounts(arrived) if any(arrived) else message("steps.box.nothing"),
+        "share": _describe_share(visit, visits, head),
+        "sources": first_few(visits.source_names(visit), MOST_NAMES),
+        "passed": first_few(passed, MOST_NAMES) or message("steps.box.none-passed"),
+    }
+    return message(f"steps.box.{'arrives-from' if slots['sources'] else 'arrives'}", **slots)
+
+
+def _describe_share(visit: Visit, visits: Visits, head: Visit | None) -> str:
+    """Return the norm as a share of the norm at the first module, if the two are far apart."""
+    first = None if head is None else norm_of(visits.arriving_gradients(head))
+    norm = norm_of(visits.arriving_gradients(visit))
+    if head is None or not first or not norm or VANISHED <= norm / first <= EXPLODED:
+        return ""
+    return message("steps.box.share", share=norm / first, module=head.name)
+
+
+def _describe_pass(name: str, edges: Sequence[TracedEdge]) -> str:
+    """Return the gradient that goes on to one box, and its sum with what had arrived there."""
+    last = edges[-1]
+    slots = {"target": name, "total": _amounts([last.gradient_so_far])}
+    if len(edges) > 1:
+        return message("steps.box.passed-several", count=len(edges), **slots)
+    key = "passed" if last.gradient == last.gradient_so_far else "passed-sum"
+    return message(f"steps.box.{key}", gradient=_amounts([last.gradient]), **slots)
+
+
+def _describe_complete(leaves: Sequence[TracedNode], visit: Visit) -> str:
+    """Return which leaves get their gradients, by their names within the module."""
+    names = [short_name(leaf).removeprefix(f"{visit.name}.") for leaf in leaves]
+    norm = norm_of([gradient for leaf in leaves for gradient in leaf.gradients])
+    key = "complete" if len(leaves) == 1 else "complete-several"
+    listed = first_few(names, MOST_LEAVES)
+    slots = {"leaf": listed, "leaves": listed, "count": len(leaves), "norm": norm}
+    return message(f"steps.box.{key}{'' if norm is None else '-norm'}", **slots)
+
+
+def _amounts(summaries: Summaries) -> str:
+    amounts = [_amount(summary) for summary in summaries if summary is not None]
+    return message("lists.and").join(amounts)
+
+
+def _amount(summary: TensorSummary) -> str:
+    """Return the shape and the norm of a tensor; a single number as it is."""
+    if summary.unread is not None:
+        return str(summary)
+    is_single = summary.numbers is not None and len(summary.numbers) == 1
+    if is_single:
+        return brief_text(summary)
+    shape = shape_text(summary.shape)
+    return message("steps.tensor", shape=shape, summary=brief_text(summary))
+
+
+def _describe_turn(kind: NotFinite | None, node: TracedNode) -> str:
+    return message("steps.box.turns", kind=kind, place=place_text(node))

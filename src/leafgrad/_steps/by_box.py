@@ -1,56 +1,45 @@
-"""A backward at the scale of a picture, box by box."""
+"""The steps of a backward pass, box by box."""
 
 from collections.abc import Iterator
+from itertools import accumulate, pairwise
 
 from leafgrad._graph.gradient_norms import norm_of
 from leafgrad._graph.graph import Graph
 from leafgrad._picture.box import View
 from leafgrad._steps import box_sentences, sentences
-from leafgrad._steps.step import Kind, Sign, Step, Told
+from leafgrad._steps.step import Kind, Sign, Step, StepInPicture
 from leafgrad._steps.visits import Visit, Visits
 from leafgrad._steps.writer import Writer
 
 
-def steps(graph: Graph, view: View) -> Iterator[Told]:
-    """Yield the steps of a picture whose boxes stand for several nodes: a step for each box."""
+def steps(graph: Graph, view: View) -> Iterator[StepInPicture]:
+    """Yield a step for each box of a picture whose boxes stand for several nodes."""
     visits = Visits(graph, view)
-    writer, ways = Writer(visits, view), _ways(view)
+    writer = Writer(visits, view)
+    # The values, in the order of the forward pass.
     for visit in visits.forward:
-        sentence = box_sentences.forward(visit, visits)
-        yield (
-            _step("value", visit, sentence),
-            Sign(box=visit.place, writes=tuple(writer.values(visit))),
-        )
+        sign = Sign(box=visit.box_index, writes=tuple(writer.values(visit)))
+        yield _step("value", visit, box_sentences.describe_forward(visit, visits)), sign
+    # The roots.
     for root in graph.roots:
-        visit = visits.at[root.index]
-        yield _step("start", visit, sentences.start(root, graph)), Sign(box=visit.place)
-    head = next((visit for visit in visits.backward if _is_head(visit, visits)), None)
-    for visit in visits.backward:
-        sentence = box_sentences.backward(visit, visits, head)
+        visit, sentence = visits.at[root.index], sentences.describe_start(root, graph)
+        yield _step("start", visit, sentence), Sign(box=visit.box_index)
+    # The gradients, in the order of the backward pass. Norms are compared with the first module.
+    norms = {visit: norm_of(visits.arriving_gradients(visit)) for visit in visits.backward}
+    modules = (visit for visit, norm in norms.items() if norm and visit.box.name is not None)
+    head = next(modules, None)
+    ends = pairwise(accumulate((len(box.edges) for box in view.boxes), initial=0))
+    arrows = [tuple(range(first, end)) for first, end in ends]
+    for visit, norm in norms.items():
         sign = Sign(
-            box=visit.place,
-            ways=ways[visit.place],
+            box=visit.box_index,
+            arrows=arrows[visit.box_index],
             writes=tuple(writer.gradients(visit)),
-            norm=norm_of(visits.arrived(visit)),
+            norm=norm,
         )
-        yield _step("pass", visit, sentence), sign
-
-
-def _is_head(visit: Visit, visits: Visits) -> bool:
-    """Return whether it is of a module to which a gradient comes."""
-    return visit.box.name is not None and bool(norm_of(visits.arrived(visit)))
+        yield _step("pass", visit, box_sentences.describe_backward(visit, visits, head)), sign
 
 
 def _step(kind: Kind, visit: Visit, sentence: str) -> Step:
     module = None if visit.box.path is None else visit.name
     return Step(kind=kind, node=visit.nodes[0].index, edge=None, sentence=sentence, module=module)
-
-
-def _ways(view: View) -> dict[int, tuple[int, ...]]:
-    """Return the places of the arrows from each box."""
-    ways: dict[int, tuple[int, ...]] = {}
-    drawn = 0
-    for place, box in enumerate(view.boxes):
-        ways[place] = tuple(range(drawn, drawn + len(box.edges)))
-        drawn += len(box.edges)
-    return ways

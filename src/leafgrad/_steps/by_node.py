@@ -1,50 +1,49 @@
-"""A backward, node by node and edge by edge."""
+"""The steps of a backward pass, node by node and edge by edge."""
 
 from collections.abc import Iterator
 
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedEdge, TracedNode, age_order
+from leafgrad._messages import message
 from leafgrad._picture.box_text import number_lines
 from leafgrad._picture.input_nodes import InputEdge, with_inputs
 from leafgrad._steps import sentences
-from leafgrad._steps.step import Kind, Sign, Step, Told, Writing
-
-Ways = dict[tuple[int, int], int]
-"""The place in the picture of the arrow of each edge, by its source and its number there."""
+from leafgrad._steps.step import Kind, Sign, Step, StepInPicture, Writing
 
 
-def steps(graph: Graph) -> Iterator[Told]:
+def steps(graph: Graph) -> Iterator[StepInPicture]:
     """Yield the steps of a picture that has a box for each node."""
     yield from _forward(graph)
     yield from _backward(graph)
 
 
-def _forward(graph: Graph) -> Iterator[Told]:
+def _forward(graph: Graph) -> Iterator[StepInPicture]:
     """Yield the values: the leaves, then the operations in the order in which they ran."""
     for node in sorted(graph.nodes, key=age_order):
         if node.values:
-            step = _step("value", node, sentences.value(node, graph))
+            step = _step("value", node, sentences.describe_value(node, graph))
             yield step, Sign(box=node.index, writes=tuple(_numbers(node, "value")))
 
 
-def _backward(graph: Graph) -> Iterator[Told]:
+def _backward(graph: Graph) -> Iterator[StepInPicture]:
     """Yield the gradients, in the order in which the engine took the nodes."""
-    ways = _ways(graph)
+    arrows = _arrows(graph)
     for root in graph.roots:
-        yield _step("start", root, sentences.start(root, graph)), _at(root)
-    taken = [(node.visited, node) for node in graph.nodes if node.visited is not None]
-    last: dict[tuple[int | None, int], TracedEdge] = {}
-    for _, node in sorted(taken, key=lambda pair: pair[0]):
-        hooked = sentences.hooked(node, last.get((node.index, 0)))
+        yield _step("start", root, sentences.describe_start(root, graph)), _at(root)
+    visited = [(node.visited, node) for node in graph.nodes if node.visited is not None]
+    last: dict[tuple[int | None, int], TracedEdge] = {}  # to each output, the latest edge so far
+    for _, node in sorted(visited, key=lambda pair: pair[0]):
+        before_hook = sentences.gradient_before_hook(node, last.get((node.index, 0)))
         if node.is_leaf:
-            yield _step("complete", node, sentences.complete(node, hooked)), _at(node)
+            yield _step("complete", node, sentences.describe_complete(node, before_hook)), _at(node)
         for edge in node.edges:
             if edge.target is not None:
-                place = edge.target, edge.input_nr
-                sentence = sentences.passed(edge, graph, hooked, is_first=place not in last)
-                sign = _along(edge, graph, ways[node.index, edge.output_nr])
+                output = edge.target, edge.input_nr
+                is_first = output not in last
+                sentence = sentences.describe_pass(edge, graph, before_hook, is_first=is_first)
+                sign = _along(edge, graph, arrows[node.index, edge.output_nr])
                 yield _step("pass", node, sentence, edge.output_nr), sign
-                last |= {place: edge} if edge.gradient is not None else {}
+                last |= {output: edge} if edge.gradient is not None else {}
 
 
 def _step(kind: Kind, node: TracedNode, sentence: str, edge: int | None = None) -> Step:
@@ -55,13 +54,13 @@ def _at(node: TracedNode) -> Sign:
     return Sign(box=node.index, writes=tuple(_numbers(node, "grad")))
 
 
-def _along(edge: TracedEdge, graph: Graph, way: int) -> Sign:
+def _along(edge: TracedEdge, graph: Graph, arrow: int) -> Sign:
     node, target = graph.nodes[edge.source], graph.nodes[edge.target or 0]
     writes = [*_numbers(node, "grad")]
     if edge.gradient_so_far is not None and len(target.shapes) == 1:
-        so_far = f"grad {edge.gradient_so_far}"
+        so_far = message("box.grad", gradient=edge.gradient_so_far)
         writes += [(box, line, so_far) for box, line, _ in _numbers(target, "grad")]
-    return Sign(box=node.index, ways=(way,), writes=tuple(writes))
+    return Sign(box=node.index, arrows=(arrow,), writes=tuple(writes))
 
 
 def _numbers(node: TracedNode, style: str) -> Iterator[Writing]:
@@ -70,12 +69,12 @@ def _numbers(node: TracedNode, style: str) -> Iterator[Writing]:
             yield node.index, number, line.text
 
 
-def _ways(graph: Graph) -> Ways:
-    """Number the arrows as a picture has them, in which inputs have arrows too."""
+def _arrows(graph: Graph) -> dict[tuple[int, int], int]:
+    """Return the number of each edge's arrow in the picture, where inputs have arrows too."""
     drawn = (edge for node in with_inputs(graph).nodes for edge in node.edges)
     arrows = enumerate(edge for edge in drawn if edge.target is not None)
     return {
-        (edge.source, edge.output_nr): place
-        for place, edge in arrows
+        (edge.source, edge.output_nr): number
+        for number, edge in arrows
         if not isinstance(edge, InputEdge)
     }

@@ -5,10 +5,10 @@ for (const root of document.querySelectorAll(".leafgrad-steps:not([data-ready])"
   const steps = JSON.parse(root.dataset.steps);
   const find = (what) => root.querySelector(what);
   const boxes = [...root.querySelectorAll("svg > .part")];
-  const ways = [...root.querySelectorAll(".links > path")];
-  const said = [...root.querySelectorAll("li")];
-  const told = find(".told");
-  const hint = told.textContent;
+  const arrows = [...root.querySelectorAll(".links > path")];
+  const items = [...root.querySelectorAll("li")];
+  const sentence = find(".sentence");
+  const hint = sentence.textContent;
   const lines = boxes.map((box) => [...box.querySelectorAll(":scope > :is(.value, .grad)")]);
   const bars = [...root.querySelectorAll(".profile rect")];
   const frame = find(".leafgrad-frame");
@@ -38,15 +38,15 @@ for (const root of document.querySelectorAll(".leafgrad-steps:not([data-ready])"
       if (shown.has(each)) each.textContent = shown.get(each);
     }
     mark(boxes, steps[at - 1]?.box);
-    mark(ways, ...(steps[at - 1]?.ways ?? []));
+    mark(arrows, ...(steps[at - 1]?.arrows ?? []));
     for (const bar of bars) bar.classList.toggle("now", Number(bar.dataset.at) === at - 1);
-    mark(said, at - 1);
-    said.forEach((each, number) =>
+    mark(items, at - 1);
+    items.forEach((each, number) =>
       number === at - 1 ? each.setAttribute("aria-current", "step") : each.removeAttribute("aria-current"),
     );
-    told.textContent = at ? said[at - 1].textContent : hint;
-    find(".count").textContent = `${at} of ${steps.length}`;
-    find("ol").scrollTop = at ? said[at - 1].offsetTop - find("ol").offsetTop : 0;
+    sentence.textContent = at ? items[at - 1].textContent : hint;
+    find(".count").textContent = root.dataset.count.replace("$1", at).replace("$2", steps.length);
+    find("ol").scrollTop = at ? items[at - 1].offsetTop - find("ol").offsetTop : 0;
     reveal(boxes[steps[at - 1]?.box ?? 0]);
   };
 
@@ -71,9 +71,9 @@ for (const root of document.querySelectorAll(".leafgrad-steps:not([data-ready])"
     if (bars[place]) show(Number(bars[place].dataset.at) + 1);
   });
   find(".controls").hidden = false;
-  told.hidden = false;
+  sentence.hidden = false;
   // The longest sentence makes room for all, so that the picture stands still.
-  told.textContent = said.reduce((long, { textContent: one }) => (one.length > long.length ? one : long), hint);
-  told.style.minHeight = `${told.offsetHeight}px`;
+  sentence.textContent = items.reduce((long, { textContent: one }) => (one.length > long.length ? one : long), hint);
+  sentence.style.minHeight = `${sentence.offsetHeight}px`;
   show(0);
 }

@@ -2,28 +2,41 @@
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import log10
 
 from leafgrad._display.markup import Markup, element, text
 from leafgrad._display.pages import document, embed_page, image, resource
+from leafgrad._graph.graph import Graph
+from leafgrad._graph.nodes import short_name
+from leafgrad._messages import message
 from leafgrad._picture.alt_text import title
 from leafgrad._picture.svg.svg import draw_view, scrolling_frame
-from leafgrad._steps.shown import Shown
+from leafgrad._picture.view import Fold, Open, is_in_full, view_of
+from leafgrad._steps import by_box, by_node
 from leafgrad._steps.step import Sign
 
-BUTTONS = (
-    ("first", "|◀", "To the start"),
-    ("back", "◀", "One step back"),
-    ("next", "Next ▶", "Next ▶, one step on"),
-    ("last", "▶|", "To the end"),
-)
+BUTTONS = ("first", "back", "next", "last")
+
+
+class Shown:
+    """A graph whose boxes have the names from the sentences, with its view and its steps."""
+
+    def __init__(self, graph: Graph, *, fold: Fold, open: Open) -> None:  # noqa: A002
+        """Choose the boxes, and describe the steps."""
+        nodes = tuple(replace(node, tensor_names=(short_name(node),)) for node in graph.nodes)
+        roots = tuple(nodes[root.index] for root in graph.roots)
+        self.graph = replace(graph, nodes=nodes, roots=roots)
+        self.view = view_of(self.graph, fold=fold, open=open)
+        in_full = is_in_full(graph, fold)
+        self.steps = [*(by_node.steps(graph) if in_full else by_box.steps(graph, self.view))]
 
 
 def page(shown: Shown) -> str:
     """Write a page that holds nothing else."""
-    called = f"{title(shown.graph)}, step by step"
-    content = element("main", element("h1", text(called)), fragment(shown))
-    return document(called, PAGE, content, resource("leafgrad._steps", "player.js"))
+    name = message("player.title", graph=title(shown.graph))
+    content = element("main", element("h1", text(name)), fragment(shown))
+    return document(name, PAGE, content, resource("leafgrad._steps", "player.js"))
 
 
 PAGE = """
@@ -35,25 +48,29 @@ h1{font-size:1.2rem}
 
 def fragment(shown: Shown) -> Markup:
     """Write what a notebook shows; without JavaScript it is the picture and the list."""
-    buttons = (
-        element("button", text(face), type="button", data_do=does, aria_label=label, title=label)
-        for does, face, label in BUTTONS
-    )
+    buttons = []
+    for action in BUTTONS:
+        label, face = message(f"player.{action}"), message(f"player.face.{action}")
+        name = {"data_do": action, "aria_label": label, "title": label}
+        buttons.append(element("button", text(face), type="button", **name))
     signs = [sign for _, sign in shown.steps]
     return element(
         "div",
         element("style", resource("leafgrad._steps", "player.css")),
         *profile(signs),
         element("div", *buttons, element("span", class_="count"), class_="controls", hidden=""),
-        element("p", text(HINT), class_="told", aria_live="polite", hidden=""),
+        element(
+            "p", text(message("player.hint")), class_="sentence", aria_live="polite", hidden=""
+        ),
         scrolling_frame(shown.graph, draw_view(shown.graph, shown.view)),
-        _sentences(shown, aria_label="All steps in words", tabindex="0"),
+        _sentences(shown, aria_label=message("player.all"), tabindex="0"),
         element("script", resource("leafgrad._steps", "player.js")),
         class_="leafgrad-steps",
         role="group",
-        aria_label="Backward, step by step",
+        aria_label=message("player.label"),
+        data_count=message("player.count"),
         data_steps=json.dumps(
-            [{"box": sign.box, "ways": sign.ways, "writes": sign.writes} for sign in signs],
+            [{"box": sign.box, "arrows": sign.arrows, "writes": sign.writes} for sign in signs],
             separators=(",", ":"),
         ),
     )
@@ -61,15 +78,13 @@ def fragment(shown: Shown) -> Markup:
 
 def in_a_notebook(shown: Shown) -> Markup:
     """Write the page in a frame of its own, and the picture and the list for want of trust."""
-    called = f"{title(shown.graph)}, step by step"
-    picture = image(draw_view(shown.graph, shown.view).markup, name=called)
+    name = message("player.title", graph=title(shown.graph))
+    picture = image(draw_view(shown.graph, shown.view).markup, name=name)
     instead = Markup("".join([picture, _sentences(shown)]))
-    return embed_page(page(shown), name=called, height=HEIGHT, instead=instead)
+    return embed_page(page(shown), name=name, height=HEIGHT, instead=instead)
 
 
 HEIGHT = 720.0
-
-HINT = "Next, or the right arrow key, goes on; the left one goes back, Home and End to the ends."
 
 
 def _sentences(shown: Shown, **attributes: str) -> Markup:
@@ -103,8 +118,8 @@ def profile(signs: Sequence[Sign]) -> Iterator[Markup]:
             )
             for n, (place, height) in enumerate(zip(powers, heights, strict=True))
         )
-        ends = " to ".join(dict.fromkeys(f"{10**power:.2g}" for power in (least, most)))
-        meaning = f"gradient norm, {ends}, in powers of ten"
+        ends = dict.fromkeys(f"{10**power:.2g}" for power in (least, most))
+        meaning = message("player.profile", norms=message("lists.to").join(ends))
         drawn = element(
             "svg",
             *bars,

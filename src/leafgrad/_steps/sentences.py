@@ -2,8 +2,9 @@
 
 from leafgrad._display.units import shape_text
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.nodes import UNKNOWN, TracedEdge, TracedNode, gradient_text, value_text
+from leafgrad._graph.nodes import TracedEdge, TracedNode, gradient_text, short_name, value_text
 from leafgrad._graph.summary import TensorSummary, number_text
+from leafgrad._messages import message
 
 LOCAL = {
     "CosBackward0": "-sin({0})",
@@ -16,107 +17,110 @@ LOCAL = {
     "SqrtBackward0": "1 / (2 * sqrt({0}))",
     "TanhBackward0": "1 - tanh({0})**2",
 }
-"""The derivative of an operation by an input {0}, where it has another one, {1}, too."""
-
-CONSTANT = "a constant"
+"""The derivative of an operation with respect to an input {0}; {1} is its other input, if any."""
 
 
-def value(node: TracedNode, graph: Graph) -> str:
-    """Return what a leaf holds, or what an operation made of what."""
-    made = value_text(node)
-    if made == UNKNOWN:
-        return f"Forward: what {called(node)} is was not recorded."
+def describe_value(node: TracedNode, graph: Graph) -> str:
+    """Return the value of a leaf, or of an operation and its inputs."""
+    if not any(node.values):
+        return message("steps.value-unknown", node=full_name(node))
+    slots = {"node": full_name(node), "value": value_text(node)}
     if node.is_leaf:
-        return f"Forward: {called(node)} is {made}."
-    given = [
-        CONSTANT if edge.target is None else short(graph.nodes[edge.target]) for edge in node.edges
+        return message("steps.value-leaf", **slots)
+    targets = (edge.target for edge in node.edges)
+    inputs = [
+        message("steps.constant") if target is None else short_name(graph.nodes[target])
+        for target in targets
     ]
-    return f"Forward: {called(node)} is {made}, made from {' and '.join(given) or 'nothing'}."
+    listed = message("lists.and").join(inputs or [message("steps.nothing")])
+    return message("steps.value", inputs=listed, **slots)
 
 
-def start(root: TracedNode, graph: Graph) -> str:
-    """Return where a backward starts, and with what if nothing else arrives there."""
-    sentence = f"Backward starts at {called(root)}"
-    if all(edge.target != root.index for edge in graph.edges):
-        sentence += f" with the gradient {gradient_text(root)}"
-    return f"{sentence}."
+def describe_start(root: TracedNode, graph: Graph) -> str:
+    """Return where a backward pass starts, and its gradient if no other arrives there."""
+    if any(edge.target == root.index for edge in graph.edges):
+        return message("steps.start", node=full_name(root))
+    return message("steps.start-with", node=full_name(root), gradient=gradient_text(root))
 
 
-def passed(edge: TracedEdge, graph: Graph, hooked: str, *, is_first: bool) -> str:
-    """Return what a node makes of what arrived, and for whom."""
-    node, target = graph.nodes[edge.source], graph.nodes[edge.target or 0]
-    where = f"Backward: at {called(node)}, "
+def describe_pass(edge: TracedEdge, graph: Graph, before_hook: str, *, is_first: bool) -> str:
+    """Return the gradient that a node computes from what arrived, and which node gets it."""
+    node, target = graph.nodes[edge.source], short_name(graph.nodes[edge.target or 0])
+    ends = {"node": full_name(node), "target": target}
     if edge.gradient is None:
-        return f"{where}nothing is passed on to {short(target)}."
-    arrived, factor = gradient_text(node), _factor(node, edge)
-    made = f"{arrived}{hooked} times the local derivative {_rule(node, edge, graph)}{factor} is"
+        return message("steps.nothing-passed", **ends)
+    gradients = {"arrived": _with_hook(node, before_hook), "passed": _full((edge.gradient,))}
+    factor = _factor(node, edge)
     if factor is None:
-        made = f"{_full(node.gradients)}{hooked} becomes"
-    added = f" With what was there, that makes {edge.gradient_so_far}."
-    if is_first and edge.gradient == edge.gradient_so_far:
-        added = _first(edge, graph)
-    return f"{where}{made} {_full((edge.gradient,))}, for {short(target)}.{added}"
+        sentence = message("steps.passed", **ends, **gradients)
+    else:
+        rule = _rule(node, edge, graph)
+        sentence = message("steps.times", **ends, **gradients, rule=rule, factor=factor)
+    if not is_first or edge.gradient != edge.gradient_so_far:
+        total = edge.gradient_so_far
+        return message("steps.sum", sentence=sentence, target=target, total=total)
+    place = edge.target, edge.input_nr
+    arriving = [e for e in graph.edges if (e.target, e.input_nr) == place and e.gradient]
+    if len(arriving) == 1:
+        return sentence
+    return message("steps.first", sentence=sentence, count=len(arriving))
 
 
 def _rule(node: TracedNode, edge: TracedEdge, graph: Graph) -> str:
-    """Write the local derivative as a formula where it is known and all in it has a name."""
+    """Return the local derivative as a formula, if it is known and its tensors have names."""
     others = [other for other in node.edges if other is not edge]
     places = [edge.target, *(other.target for other in others)]
     if node.name not in LOCAL or None in places:
         return ""
-    named = [short(graph.nodes[place]) for place in places if place is not None]
-    return f"{LOCAL[node.name].format(*named)} = "
+    names = [short_name(graph.nodes[place]) for place in places if place is not None]
+    return f"{LOCAL[node.name].format(*names)} = "
 
 
 def _factor(node: TracedNode, edge: TracedEdge) -> str | None:
-    """Divide what left by what arrived, where both are one real number, and it is not 0."""
+    """Return the quotient of what left and what arrived, if both are real numbers and not 0."""
     match node.gradients, edge.gradient:
-        case [one], passed if one is not None and passed is not None:
-            match one.numbers, passed.numbers:
-                case [int() | float() as arrived], [int() | float() as left] if (
-                    arrived and one.is_finite
+        case [arrived], left if arrived is not None and left is not None:
+            match arrived.numbers, left.numbers:
+                case [int() | float() as divisor], [int() | float() as number] if (
+                    divisor and arrived.is_finite
                 ):
-                    return number_text(left / arrived)
+                    return number_text(number / divisor)
     return None
 
 
-def _first(edge: TracedEdge, graph: Graph) -> str:
-    """Return how many will arrive where this is the first."""
-    place = edge.target, edge.input_nr
-    there = [one for one in graph.edges if (one.target, one.input_nr) == place and one.gradient]
-    return f" It is the first of {len(there)} to arrive there." if len(there) > 1 else ""
-
-
-def hooked(node: TracedNode, last: TracedEdge | None) -> str:
-    """Return that a hook changed what had arrived, if one did."""
+def gradient_before_hook(node: TracedNode, last: TracedEdge | None) -> str:
+    """Return the gradient that had arrived before a hook changed it; nothing if none did."""
     if last is None or node.gradients == (last.gradient_so_far,) or len(node.gradients) > 1:
         return ""
-    return f", which a hook made of {last.gradient_so_far},"
+    return str(last.gradient_so_far)
 
 
-def complete(leaf: TracedNode, hooked: str) -> str:
+def describe_complete(leaf: TracedNode, before_hook: str) -> str:
     """Return that the gradient of a leaf is complete."""
-    name = leaf.leaf_name
-    kept = f"{name}.grad" if name else "its .grad"
-    arrived = f"{_full(leaf.gradients)}{hooked.rstrip(',')}"
-    return f"The gradient of {short(leaf)} is complete: {arrived}. backward() adds it to {kept}."
+    grad = f"{leaf.leaf_name}.grad" if leaf.leaf_name else message("steps.its-grad")
+    gradient = _with_hook(leaf, before_hook)
+    return message("steps.complete", leaf=short_name(leaf), gradient=gradient, grad=grad)
+
+
+def _with_hook(node: TracedNode, before_hook: str) -> str:
+    """Return the gradients at a node, and what they were before a hook changed them."""
+    gradient = _full(node.gradients)
+    if not before_hook:
+        return gradient
+    return message("steps.hooked", gradient=gradient, before=before_hook)
 
 
 def _full(tensors: tuple[TensorSummary | None, ...]) -> str:
-    known = [tensor for tensor in tensors if tensor is not None]
     return "; ".join(
-        f"{shape_text(tensor.shape)} of {tensor}"
+        message("steps.tensor", shape=shape_text(tensor.shape), summary=tensor)
         if tensor.numbers is None and tensor.unread is None
         else str(tensor)
-        for tensor in known
+        for tensor in tensors
+        if tensor is not None
     )
 
 
-def called(node: TracedNode) -> str:
-    """Return the name of a node, and what it is."""
-    return f"{short(node)} ({'a leaf' if node.is_leaf else node.name})"
-
-
-def short(node: TracedNode) -> str:
-    """Return the name of a node's tensor, or the node's number."""
-    return node.tensor_names[0] if node.tensor_names else f"node {node.index}"
+def full_name(node: TracedNode) -> str:
+    """Return the name of a node, and its kind."""
+    kind = message("nodes.leaf") if node.is_leaf else node.name
+    return message("steps.called", name=short_name(node), kind=kind)

@@ -30,25 +30,25 @@ class Step:
 
 
 Writing = tuple[int, int, str]
-"""The place of a box, which of its lines of numbers is meant, and what stands there."""
+"""The index of a box, the number of a line of numbers in it, and its text."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sign:
-    """What lights up and what is written.
+    """The boxes and arrows that light up, and the numbers that appear.
 
     Attributes:
-        box: The place of the box that lights up.
-        ways: The places of the arrows that do.
-        writes: What is written where.
-        norm: The norm of the gradient that arrived, where the picture is of modules.
+        box: The index of the box that lights up.
+        arrows: The numbers of the arrows that light up.
+        writes: The numbers that appear.
+        norm: The norm of the gradient that arrived, if the picture shows modules.
     """
 
     box: int
-    ways: tuple[int, ...] = ()
+    arrows: tuple[int, ...] = ()
     writes: tuple[Writing, ...] = ()
     norm: float | None = None
 
 
-Told = tuple[Step, Sign]
+StepInPicture = tuple[Step, Sign]
 """A step in words, and in the picture."""

@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from leafgrad._display import pages
 from leafgrad._display.markup import visible
 from leafgrad._graph.graph import Graph
+from leafgrad._messages import message
 from leafgrad._picture.view import Fold, Open, read_paths
 from leafgrad._steps import player
-from leafgrad._steps.shown import Shown
+from leafgrad._steps.player import Shown
 from leafgrad._steps.step import Step
 
 MOST_STEPS = 1000
@@ -82,15 +83,9 @@ class BackwardSteps:
 def steps_of(graph: Graph, *, fold: Fold, open: Open) -> BackwardSteps:  # noqa: A002 - as in view_of
     """Return the steps of a graph with gradients, or raise where there is nothing to tell."""
     if not graph.has_gradients:
-        raise ValueError(
-            "steps need the gradients of a backward; trace with "
-            "trace_graph(..., values=True, gradients=True)"
-        )
+        raise ValueError(message("errors.graph.no-gradients", what="steps()"))
     shown = Shown(graph, fold=fold, open=open)
     if len(shown.steps) > MOST_STEPS:
-        raise ValueError(
-            f"steps must be at most {MOST_STEPS:,}, not {len(shown.steps):,}; trace with "
-            "names=model to go from module to module, or fold modules as in fold='layers.*'"
-        )
+        raise ValueError(message("errors.steps.count", most=MOST_STEPS, count=len(shown.steps)))
     steps = tuple(step for step, _ in shown.steps)
     return BackwardSteps(trace=graph, steps=steps, fold=fold, open=read_paths(open, "open"))

@@ -1,11 +1,13 @@
 """Read the facts about a tensor that matter to autograd."""
 
+from functools import lru_cache
+
 import torch
 
 from leafgrad import _autograd
 from leafgrad._arguments.signature import public_function
-from leafgrad._tensor.description import TensorDescription, TensorRole
-from leafgrad._tensor.reasons import REASONS
+from leafgrad._messages import has_message, language, message
+from leafgrad._tensor.description import TensorDescription, TensorRole, role_text
 
 
 @public_function()
@@ -39,13 +41,14 @@ def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorD
           is_leaf        False
           grad_fn        MulBackward0
           retains_grad   False
-          .grad          None; backward() leaves it so
+          .grad          None; backward() does not fill it
           version        0
-          - It is the result of a recorded operation (MulBackward0), so it is not a
+          - It was computed by a recorded operation, `MulBackward0`, so it is not a
             leaf.
-          - backward() passes its gradient on without storing it, so .grad stays None.
-          - To store it, call retain_grad() before backward(); torch.autograd.grad()
-            returns it without storing.
+          - `backward()` does not store the gradients of intermediate tensors, so
+            `.grad` stays None.
+          - To store it, call `retain_grad()` before `backward()`.
+            `torch.autograd.grad()` returns it without storing it.
 
     The rules are those of ``torch.Tensor.is_leaf`` and ``torch.Tensor.retain_grad``, and what
     PyTorch was seen to do where these are silent.
@@ -53,30 +56,31 @@ def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorD
     _check(tensor, name)
     with _autograd.unobserved():
         facts = _facts(tensor, name, _role(tensor))
-        why = REASONS[facts.role](facts)
+        now, variant = "filled" if facts.has_grad else "empty", _variant(facts)
+        why = _reasons(language(), facts.role, variant, now, facts.grad_fn, facts.wrapped)
         if facts.wrapped is not None:
-            inner = _role(_autograd.unwrapped(tensor))
-            why = *why, f"The tensor inside the wrapper is: {inner}."
-    object.__setattr__(facts, "why", why)  # nobody has seen it; to make it anew takes as long again
+            inner = role_text(_role(_autograd.unwrapped(tensor)))
+            why = *why, message("tensor.inner", role=inner)
+    # Nobody has seen the value yet, and a copy would take as long again.
+    object.__setattr__(facts, "why", why)
     return facts
 
 
 def _check(tensor: object, name: object) -> None:
     if not isinstance(tensor, torch.Tensor):
-        cure = next((cure for kind, cure in CURES.items() if isinstance(tensor, kind)), ANY_CURE)
-        raise TypeError(f"tensor must be a torch.Tensor, not {type(tensor).__name__}; {cure}")
+        cure = next((cure for kind, cure in CURES.items() if isinstance(tensor, kind)), "other")
+        kind, advice = type(tensor).__name__, message(f"errors.tensor.cure.{cure}")
+        raise TypeError(message("errors.tensor.type", type=kind, cure=advice))
     if not isinstance(name, str | None):
-        raise TypeError(
-            f"name must be a str or None, not {type(name).__name__}; give the text to print"
-        )
+        raise TypeError(message("errors.tensor.name", type=type(name).__name__))
 
 
 CURES: dict[type | tuple[type, ...], str] = {
-    torch.nn.Module: "describe its parameters one by one: module.named_parameters() gives them",
-    (list, tuple, dict, set): "describe the tensors in it one by one",
-    torch.autograd.graph.Node: "describe the tensor whose grad_fn it is, or trace_graph() it",
+    torch.nn.Module: "module",
+    (list, tuple, dict, set): "container",
+    torch.autograd.graph.Node: "node",
 }
-ANY_CURE = "only tensors take part in autograd: torch.as_tensor() makes one of numbers and arrays"
+"""The key of the cure for each type that is no tensor."""
 
 
 def _role(tensor: torch.Tensor) -> TensorRole:
@@ -125,3 +129,36 @@ def _facts(tensor: torch.Tensor, name: str | None, role: TensorRole) -> TensorDe
         will_accumulate_grad=role is TensorRole.LEAF or role is TensorRole.RETAINED,
         why=(),
     )
+
+
+@lru_cache(maxsize=256)
+def _reasons(
+    _: str, role: TensorRole, variant: str, now: str, node: str | None, transform: str | None
+) -> tuple[str, ...]:
+    """Return why a tensor is or is not a leaf, what happens to ``.grad``, and what to do.
+
+    The language only tells entries of the cache apart.
+    """
+    table = f"tensor.{role.name.lower().replace('_', '-')}"
+    slots = {
+        "node": node,
+        "transform": transform,
+        "stays": message(f"tensor.stays.{now}"),
+        "stores": message(f"tensor.stores.{now}"),
+    }
+    pairs = ((f"{table}.{variant}.{part}", f"{table}.{part}") for part in ("leaf", "grad", "do"))
+    keys = (next(filter(has_message, pair), None) for pair in pairs)
+    return tuple(message(key, **slots) for key in keys if key is not None)
+
+
+def _variant(facts: TensorDescription) -> str:
+    """Return the case of a role that has sentences of its own."""
+    if not (facts.dtype.is_floating_point or facts.dtype.is_complex):
+        return "integer"
+    if facts.shape is None and facts.requires_grad:
+        return "lazy"
+    if facts.is_inference:
+        return "inference"
+    if facts.wrapped == "ended":
+        return "ended"
+    return "parameter" if facts.is_parameter else ""

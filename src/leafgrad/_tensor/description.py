@@ -8,6 +8,7 @@ import torch
 
 from leafgrad._display.card import Card, ShownAsCard
 from leafgrad._display.units import shape_text, torch_name
+from leafgrad._messages import message
 
 
 class TensorRole(StrEnum):
@@ -115,61 +116,78 @@ class TensorDescription(ShownAsCard):
 
     def _card(self) -> Card:
         """Return a card with the facts as rows and the reasons as sentences."""
-        output = f", output {self.output_nr}" if self.output_nr else ""
+        node = str(self.grad_fn)
+        if self.output_nr:
+            node = _words("output", node=node, number=self.output_nr)
         rows = (
-            ("tensor", ", ".join(_traits(self))),
+            (_words("tensor"), ", ".join(_traits(self))),
             *_rows_of_subclass(self),
             ("requires_grad", str(self.requires_grad)),
-            ("is_leaf", "not known" if self.is_leaf is None else str(self.is_leaf)),
-            ("grad_fn", f"{self.grad_fn}{output}"),
+            ("is_leaf", _words("unknown") if self.is_leaf is None else str(self.is_leaf)),
+            ("grad_fn", node),
             ("retains_grad", str(self.retains_grad)),
-            (".grad", GRAD[self.has_grad, self.will_accumulate_grad]),
+            (".grad", message(f"tensor.grad.{GRAD[self.has_grad, self.will_accumulate_grad]}")),
             *_rows_of_hooks(self),
-            ("version", "not counted" if self.version is None else str(self.version)),
+            (
+                _words("version"),
+                str(_words("no-version") if self.version is None else self.version),
+            ),
         )
-        return Card(title=f"{self.name or 'tensor'}: {self.role}", rows=rows, sentences=self.why)
+        title = f"{self.name or message('tensor.unnamed')}: {role_text(self.role)}"
+        return Card(title=title, rows=rows, sentences=self.why)
+
+
+def role_text(role: TensorRole) -> str:
+    """Return a role in the reader's language."""
+    return message(f"tensor.role.{role.name.lower().replace('_', '-')}")
+
+
+def _words(key: str, **slots: object) -> str:
+    return message(f"tensor.rows.{key}", **slots)
 
 
 def _rows_of_subclass(description: TensorDescription) -> Iterator[tuple[str, str]]:
     """Yield the class of a tensor subclass, and the parts of a DTensor."""
     d = description
     if d.subclass is not None:
-        yield "class", d.subclass
+        yield _words("class"), d.subclass
     if d.placements is not None:
-        yield "local part", f"shape {shape_text(d.local_shape)}, {', '.join(d.placements)}"
-        yield "mesh", str(d.mesh)
+        shape = _words("shape", shape=shape_text(d.local_shape))
+        yield _words("local-part"), ", ".join([shape, *d.placements])
+        yield _words("mesh"), str(d.mesh)
 
 
 def _rows_of_hooks(description: TensorDescription) -> Iterator[tuple[str, str]]:
     """Yield the number of hooks of each kind, if there are any."""
     d = description
-    kinds = {"on the gradient": d.hooks, "after it is stored": d.post_accumulate_hooks}
-    counts = [f"{number} {kind}" for kind, number in kinds.items() if number]
+    kinds = {"changing": d.hooks, "after": d.post_accumulate_hooks}
+    counts = [_words(kind, count=number) for kind, number in kinds.items() if number]
     if counts:
-        yield "hooks", ", ".join(counts)
+        yield _words("hooks"), ", ".join(counts)
 
 
 GRAD = {
-    (False, False): "None; backward() leaves it so",
-    (False, True): "None; backward() fills it",
-    (True, False): "filled; backward() does not touch it",
-    (True, True): "filled; backward() adds to it",
+    (False, False): "stays-empty",
+    (False, True): "is-filled",
+    (True, False): "stays-filled",
+    (True, True): "is-added",
 }
+"""The key of what backward() does to ``.grad``, by whether it is filled now and will be."""
 
 
 def _traits(description: TensorDescription) -> Iterator[str]:
     """Yield data type, shape and device, then unusual properties."""
     shape, layout = description.shape, torch_name(description.layout)
     yield torch_name(description.dtype)
-    yield "no shape yet" if shape is None else f"shape {shape_text(shape)}"
+    yield _words("no-shape") if shape is None else _words("shape", shape=shape_text(shape))
     yield str(description.device)
     if layout != "strided":
         yield layout
     if description.is_parameter:
-        yield "parameter"
+        yield _words("parameter")
     if description.is_view:
-        yield "view"
+        yield _words("view")
     if description.is_inference:
-        yield "inference"
+        yield _words("inference")
     if description.wrapped is not None:
-        yield f"torch.func: {description.wrapped}"
+        yield _words("transform", transform=description.wrapped)

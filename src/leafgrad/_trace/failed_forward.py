@@ -13,11 +13,12 @@ from leafgrad import _autograd
 from leafgrad._arguments.outputs import gradient_edges, unwrap_functorch
 from leafgrad._graph.code_files import is_installed
 from leafgrad._graph.nodes import ForwardFailure, Source
+from leafgrad._messages import message
 from leafgrad._record.module_paths import Roots, join
 from leafgrad._record.place import is_library_file
 from leafgrad._record.torch_functions import tensors_in
 
-Passed = tuple[FrameType, int]
+PassedFrame = tuple[FrameType, int]
 """A function that an error came through, and the line where it did."""
 
 
@@ -29,22 +30,18 @@ def failed_forward(
     They are read from functions that are over: to ask one that still runs for its variables would
     keep these. Where a module ran, what stands around the outermost one is left out.
     """
-    passed = [*_passed(error)]
-    running = _running()
+    passed = [*_passed_frames(error)]
+    running = _running_frames()
     over = [frame for frame, _ in passed if id(frame) not in running]
-    called = [(place, module) for place, frame in enumerate(over) if (module := _module_of(frame))]
-    first = called[0][0] if called else 0
-    results = _last([tensor for frame in over[first:] for tensor in _held(frame)])
+    owners = [(index, module) for index, frame in enumerate(over) if (module := _module_of(frame))]
+    first = owners[0][0] if owners else 0
+    results = _last_results([tensor for frame in over[first:] for tensor in _tensors_in(frame)])
     if not results:
-        raise ValueError(
-            "outputs must be results, or an exception that came through functions which held "
-            f"some with a graph, not a {type(error).__name__} that did not; pass the tensors that "
-            "are at hand"
-        )
-    return results, _failure(error, passed, [module for _, module in called], modules)
+        raise ValueError(message("errors.trace.failed", type=type(error).__name__))
+    return results, _describe_failure(error, passed, [module for _, module in owners], modules)
 
 
-def _passed(error: BaseException) -> Iterator[Passed]:
+def _passed_frames(error: BaseException) -> Iterator[PassedFrame]:
     """Yield the frames of an error, outermost first, then those of its causes."""
     seen: set[int] = set()
     behind: BaseException | None = error
@@ -58,7 +55,7 @@ def _passed(error: BaseException) -> Iterator[Passed]:
         behind = behind.__cause__ or context
 
 
-def _running() -> set[int]:
+def _running_frames() -> set[int]:
     """Return the identities of the frames that are still running."""
     found: set[int] = set()
     frame = inspect.currentframe()
@@ -75,7 +72,7 @@ def _module_of(frame: FrameType) -> Module | None:
     return first if isinstance(first, Module) else None
 
 
-def _held(frame: FrameType) -> Iterator[torch.Tensor]:
+def _tensors_in(frame: FrameType) -> Iterator[torch.Tensor]:
     """Yield the tensors with a graph among the local variables of a frame.
 
     Those of a script or a cell are all that it ever made, and at hand.
@@ -89,7 +86,7 @@ def _held(frame: FrameType) -> Iterator[torch.Tensor]:
             yield tensor
 
 
-def _last(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def _last_results(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     """Return the tensors that no other one depends on, one for each node."""
     made_by = {node: tensor for tensor in tensors for node, _ in gradient_edges([tensor])}
     graph = _autograd.walk(made_by)
@@ -97,8 +94,11 @@ def _last(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
     return [tensor for node, tensor in made_by.items() if node not in earlier]
 
 
-def _failure(
-    error: BaseException, passed: Sequence[Passed], called: Sequence[Module], modules: Roots
+def _describe_failure(
+    error: BaseException,
+    passed: Sequence[PassedFrame],
+    owners: Sequence[Module],
+    modules: Roots,
 ) -> ForwardFailure:
     sources = [
         Source(file=frame.f_code.co_filename, line=line, function=frame.f_code.co_qualname)
@@ -109,17 +109,17 @@ def _failure(
     source = own[-1] if own else sources[-1] if sources else None
     if source is not None and source is not sources[-1]:
         source = replace(source, library=str(sources[-1]))
-    message = str(error).strip().partition("\n")[0]
+    reason = str(error).strip().partition("\n")[0]
     kind = type(error).__name__
     return ForwardFailure(
-        error=f"{kind}: {message}" if message else kind,
-        module=_path(called[-1], [modules, {"": called[0]}]) if called else None,
-        class_name=type(called[-1]).__name__ if called else None,
+        error=f"{kind}: {reason}" if reason else kind,
+        module=_find_path(owners[-1], [modules, {"": owners[0]}]) if owners else None,
+        class_name=type(owners[-1]).__name__ if owners else None,
         source=source,
     )
 
 
-def _path(module: Module, named: Sequence[Roots]) -> str:
+def _find_path(module: Module, named: Sequence[Roots]) -> str:
     """Return the first path of a module among the named ones, else its class."""
     for roots in named:
         for name, root in roots.items():

@@ -18,8 +18,10 @@ from leafgrad._graph.nodes import (
     TracedNode,
     element_count,
 )
+from leafgrad._messages import message
 from leafgrad._record.log import Log
 from leafgrad._record.module_paths import Roots
+from leafgrad._trace.modules import REARRANGING
 
 TARGET = "target"
 """The argument of a loss that comes from outside, wherever in the graph the loss is."""
@@ -67,22 +69,6 @@ def names_of_memory(
             known[_autograd.storage_identity(buffer)] = Named(None, None)
     known.pop(None, None)
     return known
-
-
-REARRANGING = {
-    "ExpandBackward0",
-    "PermuteBackward0",
-    "SelectBackward0",
-    "SliceBackward0",
-    "SplitBackward0",
-    "SqueezeBackward1",
-    "TBackward0",
-    "ToCopyBackward0",
-    "TransposeBackward0",
-    "UnsqueezeBackward0",
-    "ViewBackward0",
-}
-"""The kinds of node that may lie between a parameter and the first operation of a model."""
 
 
 def graph_inputs(
@@ -157,11 +143,12 @@ def _read(
     base, elements = _autograd.base(tensor), _elements(tensor)
     if base is None or _elements(base) != elements:
         base = tensor
-    whole = _elements_in_storage(saved) if named is None else named.elements
-    is_part = elements != whole
+    itemsize = _autograd.plain(tensor, "dtype").itemsize
+    in_storage = None if saved.nbytes is None else saved.nbytes // itemsize
+    is_part = elements != (in_storage if named is None else named.elements)
     name = named and named.name
     one = TracedInput(
-        name=f"part of {name}" if name and is_part else name,
+        name=message("nodes.part", name=name) if name and is_part else name,
         shape=_autograd.shape(base) or (),
         dtype=_autograd.plain(base, "dtype"),
         device=_autograd.plain(base, "device"),
@@ -176,9 +163,3 @@ def _elements(tensor: torch.Tensor) -> int | Shape | None:
     sizes = _autograd.shape(tensor)
     elements = element_count(sizes)
     return sizes if elements is None else elements
-
-
-def _elements_in_storage(saved: SavedTensor) -> int | None:
-    if saved.nbytes is None or saved.dtype is None:
-        return None
-    return saved.nbytes // saved.dtype.itemsize

@@ -9,8 +9,9 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
-from leafgrad._graph.nodes import TracedNode
+from leafgrad._graph.nodes import TracedNode, place_text
 from leafgrad._graph.summary import TensorSummary, summary_of
+from leafgrad._messages import message
 from leafgrad._trace.not_finite_turns import mark_gradient_turns
 
 Nodes = tuple[TracedNode, ...]
@@ -59,10 +60,8 @@ def _weights(starts: Sequence[Output], given: Weights) -> list[torch.Tensor]:
     weights = [None] * len(starts) if given is None else given
     weights = [weights] if isinstance(weights, torch.Tensor) else [*weights]
     if len(weights) != len(starts):
-        raise ValueError(
-            f"grad_outputs must hold a tensor for each of the {len(starts)} outputs that need "
-            f"a gradient, not {len(weights)}; None stands for the 1 of a single number"
-        )
+        came = len(weights)
+        raise ValueError(message("errors.grad-outputs.count", count=len(starts), came=came))
     pairs = zip(starts, weights, strict=True)
     return [_unit_gradient(start) if weight is None else weight for start, weight in pairs]
 
@@ -71,18 +70,15 @@ def _check_weights(starts: Sequence[Output], weights: Sequence[object]) -> None:
     for number, (start, weight) in enumerate(zip(starts, weights, strict=True)):
         ((node, output_nr),) = gradient_edges([start])
         wanted = _autograd.forward_outputs(node)[output_nr].shape
+        place = {"number": number, "shape": wanted}
         if not isinstance(weight, torch.Tensor):
-            raise TypeError(
-                f"grad_outputs[{number}] must be a tensor of shape {wanted}, or None, not of type "
-                f"{type(weight).__name__}; torch.ones() makes one"
-            )
+            kind = type(weight).__name__
+            raise TypeError(message("errors.grad-outputs.type", type=kind, **place))
         if lack := _autograd.lacking_memory(weight):  # what reads it kills the process
-            raise ValueError(f"grad_outputs must hold data, but of one {lack}; pass another tensor")
+            raise ValueError(message("errors.grad-outputs.memory", lack=lack, **place))
         if wanted is not None and _autograd.shape(weight) != wanted:
-            raise ValueError(
-                f"grad_outputs[{number}] must have the shape {wanted} of its output, not "
-                f"{_autograd.shape(weight)}; it holds a number for each of the output's"
-            )
+            came = _autograd.shape(weight)
+            raise ValueError(message("errors.grad-outputs.shape", came=came, **place))
 
 
 @contextmanager
@@ -98,11 +94,9 @@ def _explain_freed_node(graph: _autograd.LiveGraph, nodes: Nodes) -> Iterator[No
             first = next(freed, None) if "second time" in str(error) else None
         if first is None:
             raise
-        line = f", of {first.source}," if first.source else ""
+        place = place_text(first)
         raise RuntimeError(
-            f"gradients must come from a graph that is whole, but node {first.index} "
-            f"({first.name}){line} has lost what it saved: pass retain_graph=True to the backward "
-            f"that came before, or compute the outputs once more. {error}"
+            message("errors.grad-outputs.freed", place=place, error=error)
         ) from error
 
 
@@ -110,20 +104,18 @@ def _unit_gradient(start: Output) -> torch.Tensor:
     """Return the gradient that a single number starts with."""
     if isinstance(start, torch.Tensor) and start.numel() == 1 and not start.is_complex():
         return torch.ones_like(start, requires_grad=False)
-    what = "a GradientEdge"
+    came = message("errors.grad-outputs.root-edge")
     if isinstance(start, torch.Tensor):
-        what = f"{start.dtype} of shape {tuple(start.shape)}"
-    raise ValueError(
-        f"gradients must start from one real number, or with grad_outputs, not from {what} alone; "
-        "trace its sum(), or pass grad_outputs of its shape"
-    )
+        facts = {"dtype": start.dtype, "shape": tuple(start.shape)}
+        came = message("errors.grad-outputs.root-tensor", **facts)
+    raise ValueError(message("errors.grad-outputs.root", what=came))
 
 
 class _BackwardRecorder:
-    """What a backward passed on, written down while it runs.
+    """Records the gradients of a backward pass while it runs.
 
-    What arrives several times at one place is added up here once more, as the engine does it, in
-    the order in which it comes; the engine does not show its sums before they are complete.
+    The engine shows a sum only when it is complete. So gradients that arrive at the same output
+    are added up here as well, in the order in which they arrive.
     """
 
     def __init__(self, graph: _autograd.LiveGraph) -> None:
@@ -134,43 +126,39 @@ class _BackwardRecorder:
         self.waiting: dict[_autograd.Edge, tuple[torch.Tensor, TensorSummary | None]] = {}
 
     def start(self, starts: Sequence[Output], weights: Sequence[torch.Tensor]) -> None:
-        """Begin with the weights of the outputs."""
+        """Record the gradients that the pass starts with."""
         for start, weight in zip(starts, weights, strict=True):
-            (place,) = gradient_edges([start])
-            self._add(place, weight.detach())
+            (end,) = gradient_edges([start])
+            self._add(end, weight.detach())
 
     def visit(self, node: Node, arrived: _autograd.Gradients, passed: _autograd.Gradients) -> None:
-        """Note what one node got and what it passed on; a leaf passes nothing on."""
+        """Record what arrives at a node and what it passes on; a leaf passes nothing on."""
         self.order[node] = len(self.order)
-        self.arrived[node] = tuple(
-            self._arrived((node, output), gradient) for output, gradient in enumerate(arrived)
-        )
+        summaries = []
+        for output, gradient in enumerate(arrived):
+            # Mostly it is the sum that was passed on last, whose summary is known.
+            total, summary = self.waiting.pop((node, output), (None, None))
+            summaries.append(summary if total is gradient else _summarize(gradient))
+        self.arrived[node] = tuple(summaries)
         edges = zip(self.graph[node], passed, strict=bool(passed))
         for number, ((successor, input_nr), gradient) in enumerate(edges):
             if successor is not None and gradient is not None:
                 self.passed[node, number] = self._add((successor, input_nr), gradient)
 
-    def _arrived(
-        self, place: _autograd.Edge, gradient: torch.Tensor | None
-    ) -> TensorSummary | None:
-        """Return the summary of what arrived, mostly what was passed on last, and drop that."""
-        waited, summary = self.waiting.pop(place, (None, None))
-        return summary if waited is gradient else _summarize(gradient)
-
     def _add(
-        self, place: _autograd.Edge, gradient: torch.Tensor
+        self, end: _autograd.Edge, gradient: torch.Tensor
     ) -> tuple[TensorSummary | None, TensorSummary | None]:
-        """Add what arrives to what was there, and return the summaries of both."""
+        """Add a gradient to those before it, and return the summaries of it and of the sum."""
         summary = so_far = summary_of(gradient)
         total = gradient
-        if place in self.waiting:
-            total = self.waiting[place][0] + gradient
+        if end in self.waiting:
+            total = self.waiting[end][0] + gradient
             so_far = summary_of(total)
-        self.waiting[place] = total, so_far
+        self.waiting[end] = total, so_far
         return summary, so_far
 
     def end(self, sinks: Sequence[_autograd.Edge], arrived: _autograd.Gradients) -> None:
-        """Note what arrived where the backward ended without a visit."""
+        """Record what arrives where the pass ends without a visit."""
         at: dict[Node, list[TensorSummary | None]] = {}
         for (node, _), gradient in zip(sinks, arrived, strict=True):
             if node not in self.order:
@@ -178,7 +166,7 @@ class _BackwardRecorder:
         self.arrived.update({node: tuple(summaries) for node, summaries in at.items()})
 
     def annotate(self, node: Node, traced: TracedNode) -> TracedNode:
-        """Return a node and its edges with what came along."""
+        """Return a node and its edges with their gradients."""
         edges = []
         for edge in traced.edges:
             gradient, so_far = self.passed.get((node, edge.output_nr), (None, None))

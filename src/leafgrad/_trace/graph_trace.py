@@ -9,9 +9,10 @@ from leafgrad._display.text_width import check_width
 from leafgrad._graph.diff import GraphDiff, diff_of
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.serialize import graph_fields, graph_to_json
+from leafgrad._messages import message
 from leafgrad._picture import diagrams, text
 from leafgrad._picture.html import page
-from leafgrad._picture.look import Color, Direction, Look
+from leafgrad._picture.picture_style import Color, Direction, PictureStyle
 from leafgrad._picture.svg import svg
 from leafgrad._steps.steps import BackwardSteps, steps_of
 
@@ -56,9 +57,7 @@ class GraphTrace(Graph):
             SinBackward0       2      1          24 B   12 B
         """
         if not isinstance(other, GraphTrace):
-            raise TypeError(
-                f"other must be a GraphTrace, not {type(other).__name__}; trace_graph() makes one"
-            )
+            raise TypeError(message("errors.trace.other", type=type(other).__name__))
         return diff_of(self.nodes, other.nodes)
 
     def to_text(self, *, width: int | None = None) -> str:
@@ -228,13 +227,13 @@ class GraphTrace(Graph):
             >>> picture = trace_graph(x * x, names={"x": x}).to_svg()
             >>> picture[:4], "MulBackward0" in picture, "leaf (3,)" in picture
             ('<svg', True, True)
-            >>> "root: backward starts here" in picture
+            >>> "root: the backward pass starts here" in picture
             True
-            >>> "root: backward starts here" in trace_graph(x * x).to_svg(legend=False)
+            >>> "root: the backward pass starts here" in trace_graph(x * x).to_svg(legend=False)
             False
         """
-        look = Look(direction=direction, color=color, legend=legend)
-        return svg.svg(self, fold=fold, open=open, look=look)
+        style = PictureStyle(direction=direction, color=color, legend=legend)
+        return svg.svg(self, fold=fold, open=open, style=style)
 
     def to_html(self, *, direction: Direction = "backward", color: Color | None = None) -> str:
         """Write a page to move about in: zoom, search, follow a node's paths, look into modules.
@@ -263,7 +262,7 @@ class GraphTrace(Graph):
             >>> trace_graph(x * x, names={"x": x}).to_html()[:15]
             '<!doctype html>'
         """
-        return page.page(self, Look(direction=direction, color=color))
+        return page.page(self, PictureStyle(direction=direction, color=color))
 
     def show(self) -> None:
         """Show the graph to move about in: in the notebook that runs this, else in a browser.
@@ -311,11 +310,13 @@ class GraphTrace(Graph):
             >>> import torch
             >>> from leafgrad import trace_graph
             >>> x = torch.tensor(3.0, requires_grad=True)
-            >>> print(trace_graph(x * 2, names={"x": x}, values=True, gradients=True).steps())
+            >>> y = x * 2
+            >>> names = {"x": x, "y": y}
+            >>> print(trace_graph(y, names=names, values=True, gradients=True).steps())
              1. Forward: x (a leaf) is 3.
-             2. Forward: node 0 (MulBackward0) is 6, made from x and a constant.
-             3. Backward starts at node 0 (MulBackward0) with the gradient 1.
-             4. Backward: at node 0 (MulBackward0), 1 times the local derivative 2 is 2, for x.
+             2. Forward: y (MulBackward0) is 6, computed from x and a constant.
+             3. Backward starts at y (MulBackward0) with the gradient 1.
+             4. Backward: y (MulBackward0) multiplies 1 by its local derivative 2 and passes 2 to x.
              5. The gradient of x is complete: 2. backward() adds it to x.grad.
             >>> layers = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(24)))
             >>> loss = layers(torch.ones(2, 4)).sum()

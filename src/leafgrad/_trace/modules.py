@@ -68,20 +68,31 @@ def _owner(names: tuple[str, ...]) -> str:
     return names[0].rpartition(".")[0]
 
 
-def _owner_of_all_names(names: tuple[str, ...]) -> str:
-    """Return the innermost module around all modules that own a leaf, as a tied one has several."""
-    return reduce(_common_module, [name.rpartition(".")[0] for name in names])
-
-
-# What stands between a parameter and the operation that it is for.
-_REARRANGING = {"TBackward0", "TransposeBackward0", "ViewBackward0", "ToCopyBackward0"}
+REARRANGING = {
+    "ExpandBackward0",
+    "PermuteBackward0",
+    "SelectBackward0",
+    "SliceBackward0",
+    "SplitBackward0",
+    "SqueezeBackward1",
+    "TBackward0",
+    "ToCopyBackward0",
+    "TransposeBackward0",
+    "UnsqueezeBackward0",
+    "ViewBackward0",
+}
+"""The kinds of node that may lie between a parameter and the operation that uses it."""
 
 
 def _users_of_parameters(
     kinds: Sequence[str], edges: Edges, leaf_names: LeafNames, roots: Collection[str]
 ) -> dict[int, str]:
     """Map each node that uses parameters to the innermost module that contains them all."""
-    owners = {place: _owner_of_all_names(names) for place, names in leaf_names.items()}
+    # A tied parameter has several names: take the innermost module around all of its owners.
+    owners = {
+        place: reduce(_common_module, [name.rpartition(".")[0] for name in names])
+        for place, names in leaf_names.items()
+    }
     inside = _inside(owners.values(), roots)
     handed_on = {place: owner for place, owner in owners.items() if owner in inside}
     users: dict[int, str] = {}
@@ -90,7 +101,7 @@ def _users_of_parameters(
             if edge.target in handed_on:
                 module = handed_on[edge.target]
                 users[place] = _common_module(users.get(place, module), module)
-        if place in users and kinds[place] in _REARRANGING:
+        if place in users and kinds[place] in REARRANGING:
             handed_on[place] = users[place]
     return users
 

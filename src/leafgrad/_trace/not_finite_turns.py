@@ -1,14 +1,14 @@
-"""Where numbers stop being finite: forward on the way to the roots, backward on that to the sinks.
+"""Find where values and gradients stop being finite.
 
-NaN and infinity are told apart, as a NaN may be made of infinities. What is gone before the end is
-no turn: a mask of infinities, say, that a softmax makes zeros of.
+NaN and infinity are kept apart, because a NaN may follow from an infinity. A node counts only if
+its NaN or infinity reaches a root (values) or a sink (gradients). The infinities of an attention
+mask do not: a softmax turns them into zeros.
 """
 
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 from leafgrad._graph.nodes import TracedEdge, TracedNode
 from leafgrad._graph.summary import NotFinite, TensorSummary
@@ -18,25 +18,11 @@ Summaries = Iterable[TensorSummary | None]
 
 
 Finiteness = int
-"""What is known of some numbers: these bits, of which none stands for all finite."""
+"""A combination of the bits below; without any, all numbers are finite."""
 
-# An IntFlag would say the same, in ten times the time.
+# An IntFlag would take ten times as long.
 FINITE, NAN, INFINITY, UNSEEN = 0, 1, 2, 4
 BAD = NAN | INFINITY
-
-
-class Turn(NamedTuple):
-    """What came up at a node.
-
-    Attributes:
-        kind: Which kind of number.
-        given: What its operation was given that was not finite and that no edge leads to.
-        is_near: Whether it may be a node right before it, whose value is not known.
-    """
-
-    kind: NotFinite
-    given: tuple[str, ...]
-    is_near: bool
 
 
 Recorded = Mapping[int, tuple[str, ...]]
@@ -48,102 +34,100 @@ Recorded = Mapping[int, tuple[str, ...]]
 def mark_value_turns(
     nodes: Nodes, roots: Iterable[int], recorded: Recorded
 ) -> Iterator[TracedNode]:
-    """Yield the nodes, marked where values came up that are not finite at a root either.
+    """Yield the nodes, marked where non-finite values appear that reach a root.
 
-    Of nodes that are `recorded`, all that their operations were given was seen, so that what is not
-    known lies within one call; it says what was given in vain. Of others nothing is claimed unless
-    all that they were given is known.
+    A node counts only if all of its inputs are known to be better. A recording saw all inputs of
+    the nodes in `recorded`, which maps them to the names of their non-finite inputs; an unknown
+    value before such a node lies within the same call.
     """
     values = _ValueFlow(nodes)
     wanted = values.wanted(roots)
     for node in nodes:
-        turn = values.turn(node.index, wanted[node.index], recorded.get(node.index))
-        if turn is None:
+        names = recorded.get(node.index)
+        kind = values.kind_from(node.index, wanted[node.index])
+        is_near = bool(values.inputs[node.index] & UNSEEN)
+        if kind is None or (is_near and names is None):
             yield node
         else:
             yield replace(
                 node,
                 value_turns=True,
-                value_turn_kind=turn.kind,
-                value_turn_given=turn.given,
-                value_turn_is_near=turn.is_near,
+                value_turn_kind=kind,
+                value_turn_given=names or (),
+                value_turn_is_near=is_near,
             )
 
 
 class _ValueFlow:
-    """What is known of the values of nodes, of which each comes before its successors."""
+    """The finiteness of the results and inputs of nodes. Each node comes before its successors."""
 
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
-        self.known = [[_classify(value) for value in node.values] for node in nodes]
+        self.results = [[_classify(value) for value in node.values] for node in nodes]
         self.moving = [*map(only_moves, nodes)]
         self._infer_results()
         self._infer_inputs()
-        self.given = [FINITE] * len(nodes)
+        self.inputs = [FINITE] * len(nodes)
         for node in reversed(nodes):
             for edge in node.edges:
-                self.given[node.index] |= self._arriving(edge)
+                self.inputs[node.index] |= self._arriving(edge)
 
     def _infer_results(self) -> None:
-        """Infer that what only moves finite numbers makes finite ones."""
+        """Infer that a node that only moves numbers makes finite ones of finite ones."""
         for node in reversed(self.nodes):
             if self.moving[node.index] and self._input_of(node) == FINITE:
-                made = self.known[node.index]
-                made[:] = [FINITE if found is None else found for found in made]
+                made = self.results[node.index]
+                made[:] = [FINITE if finiteness is None else finiteness for finiteness in made]
 
     def _infer_inputs(self) -> None:
-        """Infer that what only moves numbers was given those of its results that are not finite."""
+        """Infer that the non-finite results of a node that only moves numbers were its inputs."""
         for node in self.nodes:
-            bad = [found for found in self.known[node.index] if found is not None and found & BAD]
+            bad = [kinds for kinds in self.results[node.index] if kinds is not None and kinds & BAD]
             if self.moving[node.index] and bad and self._input_of(node) is None:
                 edge = node.edges[0]
-                self.known[edge.target or 0][edge.input_nr] = bad[0]
+                self.results[edge.target or 0][edge.input_nr] = bad[0]
 
     def _input_of(self, node: TracedNode) -> Finiteness | None:
-        """Return what a node that moves numbers was given; what is in no graph is not seen."""
+        """Return the finiteness of the only input of a node; unseen if no edge leads to it."""
         edge = node.edges[0]
-        return UNSEEN if edge.target is None else self.known[edge.target][edge.input_nr]
+        return UNSEEN if edge.target is None else self.results[edge.target][edge.input_nr]
 
     def _arriving(self, edge: TracedEdge) -> Finiteness:
-        """Return what came along an edge or, where that is not known, from beyond its target."""
+        """Return the finiteness of an input; if it is unknown, that of the inputs behind it."""
         if edge.target is None:
             return FINITE
-        found = self.known[edge.target][edge.input_nr]
-        if found is not None:
-            return found
+        finiteness = self.results[edge.target][edge.input_nr]
+        if finiteness is not None:
+            return finiteness
         unseen = FINITE if self.moving[edge.target] else UNSEEN
-        return self.given[edge.target] | unseen
+        return self.inputs[edge.target] | unseen
 
     def wanted(self, roots: Iterable[int]) -> list[Finiteness]:
-        """Return for each node what of its results may be why a root is not finite."""
+        """Return for each node the kinds in its results that may make a root non-finite."""
         wanted = defaultdict[tuple[int, int], Finiteness](lambda: FINITE)
         for root in roots:
-            for output, found in enumerate(self.known[root]):
-                wanted[root, output] = BAD if found is None else _causes(found)
+            for output, finiteness in enumerate(self.results[root]):
+                wanted[root, output] = BAD if finiteness is None else _causes(finiteness)
         of_nodes = [FINITE] * len(self.nodes)
         for node in self.nodes:
-            made = enumerate(self.known[node.index])
-            for output, found in made:
+            made = enumerate(self.results[node.index])
+            for output, finiteness in made:
                 here = wanted[node.index, output]
-                of_nodes[node.index] |= here if found is None else _causes(found & here)
+                of_nodes[node.index] |= here if finiteness is None else _causes(finiteness & here)
             for edge in node.edges:
                 if edge.target is not None:
                     wanted[edge.target, edge.input_nr] |= of_nodes[node.index]
         return of_nodes
 
-    def turn(self, index: int, wanted: Finiteness, recorded: tuple[str, ...] | None) -> Turn | None:
-        """Return what came up at a node, None where it was given no better than it made."""
-        made, given = FINITE, self.given[index]
-        for found in self.known[index]:
-            made |= FINITE if found is None else found
-        kind = _new_kind(made, given, wanted)
-        is_near = bool(given & UNSEEN)
-        if kind is None or (is_near and recorded is None):
-            return None
-        return Turn(kind, recorded or (), is_near)
+    def kind_from(self, index: int, wanted: Finiteness) -> NotFinite | None:
+        """Return the kind that appears at a node; None if its inputs are no better."""
+        made = FINITE
+        for finiteness in self.results[index]:
+            made |= finiteness or FINITE
+        return _new_kind(made, self.inputs[index], wanted)
 
 
-# What hands numbers on as they are, all of them or some.
+# Operations that pass on numbers unchanged, all of them or some.
 _MOVING = re.compile(
     r"(T|Transpose|View|UnsafeView|ReshapeAlias|Permute|Expand|Unsqueeze|Squeeze|Alias|Slice|Select"
     r"|Split|SplitWithSizes|Unbind|Clone|Diagonal|Unfold|Repeat|AsStrided)Backward\d+"
@@ -151,7 +135,7 @@ _MOVING = re.compile(
 
 
 def only_moves(node: TracedNode) -> bool:
-    """Return whether a node hands on the numbers of its one input, all of them or some."""
+    """Return whether a node passes on the numbers of its only input, all of them or some."""
     return _MOVING.fullmatch(node.name) is not None
 
 
@@ -164,28 +148,29 @@ def _classify(value: TensorSummary | None) -> Finiteness | None:
     return nan | INFINITY if value.infinities else nan
 
 
-def _causes(found: Finiteness) -> Finiteness:
-    """Return what may have caused some numbers: a NaN both kinds, an infinity another one."""
-    return BAD if found & (NAN | UNSEEN) else found & INFINITY
+def _causes(finiteness: Finiteness) -> Finiteness:
+    """Return the kinds that may cause some numbers: both a NaN, only infinities an infinity."""
+    return BAD if finiteness & (NAN | UNSEEN) else finiteness & INFINITY
 
 
-def _new_kind(made: Finiteness, given: Finiteness, wanted: Finiteness) -> NotFinite | None:
-    """Return the kind that was made, is wanted and was not given; a NaN hides infinities.
+def _new_kind(made: Finiteness, inputs: Finiteness, wanted: Finiteness) -> NotFinite | None:
+    """Return the kind that a node makes and needs not have received; a NaN hides infinities.
 
-    Where no NaN is wanted, none that was given matters.
+    Only kinds that are `wanted`, because they reach the end, count. If no NaN is wanted, a NaN
+    among the inputs does not matter.
     """
-    if made & NAN & wanted and not given & NAN:
+    if made & NAN & wanted and not inputs & NAN:
         return "NaN"
-    return "infinity" if made & INFINITY & wanted and not given & wanted & BAD else None
+    return "infinity" if made & INFINITY & wanted and not inputs & wanted & BAD else None
 
 
 # --- Backward
 
 
 def mark_gradient_turns(nodes: Nodes, roots: Collection[int]) -> Iterator[TracedNode]:
-    """Yield the nodes, marked where gradients came up that are not finite at a sink either.
+    """Yield the nodes, marked where non-finite gradients appear that reach a sink.
 
-    That is where one is passed on, or where it arrives, of a sum or from a hook.
+    A node makes them itself, or they arrive there from a hook or as a sum of finite gradients.
     """
     arrived = [_classify_all(node.gradients) for node in nodes]
     ends = _reaching_sinks(nodes, arrived)
@@ -203,7 +188,7 @@ def mark_gradient_turns(nodes: Nodes, roots: Collection[int]) -> Iterator[Traced
 
 
 def _reaching_sinks(nodes: Nodes, arrived: Sequence[Finiteness]) -> list[Finiteness]:
-    """Return for each node what arrives there that may be why what a sink gets is not finite."""
+    """Return for each node the kinds that arrive there and may make a sink non-finite."""
     ends = [FINITE] * len(nodes)
     for node in reversed(nodes):
         is_sink = all(edge.target is None for edge in node.edges)
@@ -213,7 +198,7 @@ def _reaching_sinks(nodes: Nodes, arrived: Sequence[Finiteness]) -> list[Finiten
 
 
 def _passed_on(node: TracedNode, ends: Sequence[Finiteness]) -> Finiteness:
-    """Return what a node passes on that may be why what a sink gets is not finite."""
+    """Return the kinds that a node passes on and that may make a sink non-finite."""
     passed = FINITE
     for edge in node.edges:
         if edge.target is not None:
@@ -221,13 +206,13 @@ def _passed_on(node: TracedNode, ends: Sequence[Finiteness]) -> Finiteness:
     return passed
 
 
-def _kind_come_up(made: Finiteness, given: Finiteness) -> NotFinite | None:
-    """Return the kind that was made of better numbers, if all of these are known."""
-    return None if given & UNSEEN else _new_kind(made, given, made & BAD)
+def _kind_come_up(made: Finiteness, inputs: Finiteness) -> NotFinite | None:
+    """Return the kind that was made of better numbers, if all of them are known."""
+    return None if inputs & UNSEEN else _new_kind(made, inputs, made & BAD)
 
 
-def _classify_all(found: Summaries) -> Finiteness:
-    together = FINITE
-    for summary in found:
-        together |= _classify(summary) or FINITE
-    return together
+def _classify_all(summaries: Summaries) -> Finiteness:
+    finiteness = FINITE
+    for summary in summaries:
+        finiteness |= _classify(summary) or FINITE
+    return finiteness

@@ -67,7 +67,8 @@ class GraphReader:
         """
         numbers = _autograd.sequence_nrs(self.nodes)
         edges = self._read_edges()
-        kinds = self._read_kinds()
+        shared = {**_FORMULAS}
+        kinds = [shared.get(type(node)) or _read_kind(node, shared) for node in self.nodes]
         names, retaining = self._read_names()
         kept = self._read_saved(log) if saved else {}
         ordered = sorted(number for number in numbers if number is not None)
@@ -104,10 +105,6 @@ class GraphReader:
             )
             for index, (kind, (shapes, dtype, device)) in enumerate(outputs)
         )
-
-    def _read_kinds(self) -> list[NodeKind]:
-        shared = {**_FORMULAS}
-        return [shared.get(type(node)) or _read_kind(node, shared) for node in self.nodes]
 
     def _read_edges(self) -> list[Edges]:
         return [

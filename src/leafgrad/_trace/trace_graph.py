@@ -9,6 +9,7 @@ from leafgrad import _autograd
 from leafgrad._arguments.names import Names, named_modules, named_tensors, read_names
 from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functorch
 from leafgrad._arguments.signature import public_function
+from leafgrad._messages import message
 from leafgrad._record.record import Recording, log_of
 from leafgrad._trace.failed_forward import failed_forward
 from leafgrad._trace.find_inputs import graph_inputs, names_of_memory
@@ -103,11 +104,9 @@ def trace_graph(
     """
     for name, asked in {"saved": saved, "values": values, "gradients": gradients}.items():
         if not isinstance(asked, bool):
-            raise TypeError(
-                f"{name} must be a bool, not {type(asked).__name__}; True asks for them"
-            )
+            raise TypeError(message("errors.trace.bool", name=name, type=type(asked).__name__))
     if grad_outputs is not None and not gradients:
-        raise ValueError("grad_outputs must come with gradients=True, which asks for a backward")
+        raise ValueError(message("errors.trace.grad-outputs-alone"))
     log, names = log_of(recording), read_names(names)
     failure = None
     with _autograd.unobserved():
@@ -148,8 +147,4 @@ def _check_attached(named: Mapping[str, torch.Tensor], leaves: Sequence[torch.Te
     for name, tensor in named.items():
         leaf = memory.get(_autograd.storage(tensor))
         if leaf is not None and not any(leaf is one for one in tensors):
-            raise ValueError(
-                f"names must lead to tensors of the graph, but names[{name!r}] is detached from "
-                "the one there, as all in a state_dict() are; pass the model itself, or "
-                "dict(model.named_parameters())"
-            )
+            raise ValueError(message("errors.names.detached", name=name))

@@ -19,23 +19,22 @@ AtHand = Sequence[tuple[str | None, torch.Tensor]]  # with their names, if any
 def add_values(
     nodes: Nodes, roots: Iterable[int], graph: _autograd.LiveGraph, tensors: AtHand, log: Log
 ) -> Nodes:
-    """Return the nodes with the values that are known without computing anything.
+    """Return the nodes with the values that can be read without computing anything.
 
-    What was recorded wins: a tensor at hand may have been written into since, out of autograd's
-    sight.
+    Recorded values come first: a tensor at hand may have been changed since, unseen by autograd.
     """
-    found: dict[_autograd.Edge, TensorSummary | None] = {}
+    summaries: dict[_autograd.Edge, TensorSummary | None] = {}
     for node in graph:
         number = _autograd.sequence_nr(node)
         for output in range(len(_autograd.forward_outputs(node))):
             if number is not None and (number, output) in log.values:
-                found[node, output] = log.values[number, output]
-    at_hand = [tensor for _, tensor in tensors]
-    for node, output, tensor in _tensors_at_hand(graph, at_hand):
-        if node in graph and (node, output) not in found:
-            found[node, output] = summary_of(tensor)
+                summaries[node, output] = log.values[number, output]
+    tensors_at_hand = [tensor for _, tensor in tensors]
+    for node, output, tensor in _tensors_at_hand(graph, tensors_at_hand):
+        if node in graph and (node, output) not in summaries:
+            summaries[node, output] = summary_of(tensor)
     valued = [
-        replace(traced, values=tuple(found.get((node, n)) for n in range(len(traced.shapes))))
+        replace(traced, values=tuple(summaries.get((node, n)) for n in range(len(traced.shapes))))
         for node, traced in zip(graph, nodes, strict=True)
     ]
     recorded = dict(_given_not_finite(graph, tensors, log)) if log.values else {}
@@ -46,23 +45,24 @@ def _given_not_finite(
     graph: _autograd.LiveGraph, tensors: AtHand, log: Log
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Yield each recorded node, with the names of its non-finite arguments."""
-    made = {number for number, _ in log.values}
-    for place, node in enumerate(graph):
+    recorded = {number for number, _ in log.values}
+    for index, node in enumerate(graph):
         number = _autograd.sequence_nr(node)
         if number is not None:
-            given = log.given_to(number)
-            if given is not None or number in made:
-                yield place, (*dict.fromkeys(argument_name(one, tensors) for one in given or ()),)
+            arguments = log.given_to(number)
+            if arguments is not None or number in recorded:
+                names = (argument_name(argument, tensors) for argument in arguments or ())
+                yield index, (*dict.fromkeys(names),)
 
 
-def argument_name(given: Given, tensors: AtHand) -> str:
-    """Return the name of an argument's tensor, else which argument it is."""
-    tensor = given.tensor()
+def argument_name(argument: Given, tensors: AtHand) -> str:
+    """Return the name of an argument's tensor, or the position of the argument."""
+    tensor = argument.tensor()
     memory = None if tensor is None else _autograd.storage(tensor)
     for name, named in tensors:
         if name is not None and memory is not None and _autograd.storage(named) == memory:
             return name
-    return given.argument
+    return argument.argument
 
 
 def _tensors_at_hand(

@@ -2,13 +2,13 @@
 
 const stage = document.querySelector("main");
 const search = document.querySelector("input");
-const told = document.querySelector("output");
+const output = document.querySelector("output");
 const button = (name) => document.querySelector(`[data-do="${name}"]`);
 const between = button("path");
 const color = document.querySelector("#color");
 const modulesOnTheWay = document.querySelector("nav");
-if (!matchMedia("(pointer: coarse)").matches) told.textContent += `\n${told.dataset.keys}`;
-const help = told.textContent;
+if (!matchMedia("(pointer: coarse)").matches) output.textContent += `\n${output.dataset.keys}`;
+const help = output.textContent;
 let hint = help;
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -225,9 +225,10 @@ class View {
 
 const head = ([x, y]) => `M${x} ${y}l-3.5 -7h7z`;
 
-const { first, start, wholes, modules, whole: model } = JSON.parse(
+const { first, start, wholes, modules, whole: model, words } = JSON.parse(
   document.querySelector("#data").textContent,
 );
+const say = (name, ...slots) => words[name].replace(/\$(\d)/g, (_, number) => slots[number - 1]);
 const views = []; // those that were drawn: of the whole graph, then of each module
 views[start] = new View(stage.firstElementChild, first);
 let view = views[start];
@@ -288,14 +289,14 @@ function select(number, end = null) {
   view.choose(number);
   if (number === null) {
     view.show(null);
-    told.textContent = hint;
+    output.textContent = hint;
     return;
   }
   const from = view.reached(number, view.ahead);
   const to = view.reached(number, view.back);
   if (end === null) {
     view.show(new Set([...from, ...to]));
-    told.textContent = view.details[number];
+    output.textContent = view.details[number];
     return;
   }
   const [before, after] = [view.reached(end, view.back), view.reached(end, view.ahead)];
@@ -304,8 +305,8 @@ function select(number, end = null) {
     ...[...to].filter((box) => after.has(box)),
   ]);
   view.show(between.size ? between : new Set([number, end]));
-  const length = between.size ? `${between.size} boxes on the paths between` : "no path between";
-  told.textContent = `${length}\n${view.details[number]}\nand\n${view.details[end]}`;
+  const length = between.size ? say("between", between.size) : say("no-path");
+  output.textContent = [length, view.details[number], say("and"), view.details[end]].join("\n");
 }
 
 // Select a box, or with Shift or the button the other end of the paths from the selected one.
@@ -333,17 +334,17 @@ function step(from, event) {
 }
 
 function look() {
-  const words = search.value.trim().toLowerCase();
-  found = words ? view.words.flatMap((text, number) => (text.includes(words) ? [number] : [])) : [];
-  view.show(words ? new Set(found) : null);
-  told.textContent = words ? `${found.length} boxes found; Enter goes to the next` : hint;
-  elsewhere = words && !found.length ? within(words) : -1;
-  if (elsewhere >= 0) told.textContent = `none here; Enter looks into ${modules[elsewhere][0]}`;
+  const part = search.value.trim().toLowerCase();
+  found = part ? view.words.flatMap((text, number) => (text.includes(part) ? [number] : [])) : [];
+  view.show(part ? new Set(found) : null);
+  output.textContent = part ? say("found", found.length) : hint;
+  elsewhere = part && !found.length ? within(part) : -1;
+  if (elsewhere >= 0) output.textContent = say("elsewhere", modules[elsewhere][0]);
 }
 
-// The innermost module in whose view words stand, -1 for none.
-function within(words) {
-  const escaped = words
+// The innermost module whose view contains a text, -1 for none.
+function within(part) {
+  const escaped = part
     .replaceAll("&", "&amp;")
     .replaceAll("<", "&lt;")
     .replaceAll(">", "&gt;")
@@ -406,9 +407,9 @@ function show(number) {
 
 function paint() {
   const meaning = view.paint(color.value);
-  hint = meaning ? `Colour: ${meaning}\n${help}` : help;
+  hint = meaning ? `${say("color", meaning)}\n${help}` : help;
   view.update();
-  if (selected === null && !search.value) told.textContent = hint;
+  if (selected === null && !search.value) output.textContent = hint;
 }
 
 // From folded, or from within a module, to the whole in full, and back.
@@ -443,8 +444,8 @@ function offer() {
     const inner = within(outer);
     if (!inner.length) return [];
     const choice = document.createElement("select");
-    choice.setAttribute("aria-label", outer < 0 ? "Module" : `Module in ${modules[outer][0]}`);
-    choice.append(new Option(outer < 0 ? `all of ${model}` : "all of it", outer));
+    choice.setAttribute("aria-label", outer < 0 ? say("module") : say("module-in", modules[outer][0]));
+    choice.append(new Option(outer < 0 ? say("all-of", model) : say("all"), outer));
     choice.append(...inner.map((number) => new Option(modules[number][0], number)));
     choice.value = String(way[depth] ?? outer);
     choice.addEventListener("change", () => {
@@ -509,7 +510,7 @@ document.addEventListener("pointermove", (event) => {
     stage.scrollTo(grip.left + grip.x - event.clientX, grip.top + grip.y - event.clientY);
   } else if (selected === null && !search.value) {
     const number = stage.contains(event.target) ? view.at(event) : null;
-    told.textContent = number === null ? hint : view.details[number];
+    output.textContent = number === null ? hint : view.details[number];
   }
 });
 

@@ -11,10 +11,11 @@ from typing import Any
 from leafgrad._display.markup import Markup, element, text
 from leafgrad._display.pages import MOST_CHARACTERS, document, embed_page, image, resource
 from leafgrad._graph.graph import Graph
+from leafgrad._messages import message, messages_of
 from leafgrad._picture import text as graph_text
 from leafgrad._picture.alt_text import title
 from leafgrad._picture.box import View
-from leafgrad._picture.look import Color, Look
+from leafgrad._picture.picture_style import Color, PictureStyle
 from leafgrad._picture.scopes import scopes
 from leafgrad._picture.svg.heat import heat_of
 from leafgrad._picture.svg.style import HEAT_STYLE
@@ -31,23 +32,6 @@ AROUND = 185.0
 MODULE_ROW = 42.0
 """The height of the row in which one chooses a module."""
 
-HINT = (
-    "Point at a box to read what it is, select it to light its paths, and another with Paths or "
-    "Shift to light those between the two."
-)
-OPENING = " Look into a module with a double click, or choose it above."
-FOLDED_ONLY = (
-    " What repeats stays folded: there are {nodes:,} nodes, and a page shows up to {most:,} boxes. "
-)
-CURES = (
-    "Trace with names=model to look into modules one by one.",
-    "Look into modules to see them in full.",
-)
-CHOICES: Mapping[Color, str] = {"bytes": "Bytes saved", "gradient": "Gradient"}
-KEYS = "Keys: arrows go along the graph, Escape lets go, + − 0 zoom, / searches"
-KEY_FOR_REPEATS = ", f folds"
-KEYS_FOR_MODULES = ", Enter looks into a module, Backspace goes back out"
-
 
 def embedded_page(graph: Graph) -> str:
     """Return what a notebook shows: the page in a frame, or the picture if that is too large.
@@ -62,7 +46,7 @@ def embedded_page(graph: Graph) -> str:
         around = AROUND + (MODULE_ROW if graph.modules else 0.0)
         height = min(drawing.height + around, MOST_HEIGHT)
     try:
-        content = page(graph, Look())
+        content = page(graph, PictureStyle())
     except ValueError:  # it would have too many boxes
         return instead
     if len(content) > MOST_CHARACTERS:
@@ -70,13 +54,13 @@ def embedded_page(graph: Graph) -> str:
     return embed_page(content, name=title(graph), height=height, instead=instead)
 
 
-def page(graph: Graph, look: Look) -> str:
+def page(graph: Graph, style: PictureStyle) -> str:
     """Write the page: the graph folded and in full, and a view of each module.
 
     The view that it starts with is part of the document. The others are compressed.
     """
-    look.check(graph)
-    plain = replace(look, color=None)  # the page colours by itself
+    style.check(graph)
+    plain = replace(style, color=None)  # the page colours by itself
     views = _views(graph)
     inner = [*scopes(graph, most_boxes=MOST_BOXES, most_in_all=MOST_IN_ALL)]
     start = len(views) - 1 if is_in_full(graph, None) else 0
@@ -95,19 +79,22 @@ def page(graph: Graph, look: Look) -> str:
         "start": start,
         "wholes": len(views),
         "modules": [[scope.title, numbers.get(scope.outer or "", -1)] for scope in inner],
-        "whole": next((one.class_name for one in graph.modules if not one.path), "the graph"),
+        "whole": next(
+            (one.class_name for one in graph.modules if not one.path), message("page.graph")
+        ),
+        "words": messages_of("page.script"),
     }
     hint, keys = _hints(graph, can_fold=len(views) > 1, has_modules=bool(inner))
     code = resource("leafgrad._picture.html", "page.js")
     content = (
-        _header(graph, colors, look.color, is_folded=start == 0 if len(views) > 1 else None),
+        _header(graph, colors, style.color, is_folded=start == 0 if len(views) > 1 else None),
         element("main", element("div", drawings[start].markup, class_="view"), tabindex="0"),
         element("footer", element("output", text(hint), data_keys=keys)),
         *_scripts(facts, others),
         element("script", code),
     )
-    style = resource("leafgrad._picture.html", "page.css") + HEAT_STYLE
-    return document(title(graph), style, Markup("".join(content)), code)
+    css = resource("leafgrad._picture.html", "page.css") + HEAT_STYLE
+    return document(title(graph), css, Markup("".join(content)), code)
 
 
 def _header(
@@ -118,10 +105,18 @@ def _header(
     return element(
         "header",
         element("h1", text(title(graph))),
-        Markup('<nav aria-label="Modules"></nav>'),
-        Markup('<input type="search" placeholder="Search" aria-label="Search the boxes">'),
-        *BUTTONS,
-        *([] if is_folded is None else [_button("fold", "Fold", **fold)]),
+        Markup(f'<nav aria-label="{text(message("page.modules"))}"></nav>'),
+        element(
+            "input",
+            type="search",
+            placeholder=message("page.search"),
+            aria_label=message("page.search-label"),
+        ),
+        _button("path", message("page.paths"), aria_pressed="false"),
+        _button("out", "−", aria_label=message("page.zoom-out")),
+        _button("in", "+", aria_label=message("page.zoom-in")),
+        _button("fit", message("page.fit")),
+        *([] if is_folded is None else [_button("fold", message("page.fold"), **fold)]),
         _color_choice(colors, chosen),
     )
 
@@ -149,15 +144,16 @@ def _views(graph: Graph) -> list[View]:
 
 def _hints(graph: Graph, *, can_fold: bool, has_modules: bool) -> tuple[str, str]:
     """Return what one can do with the pointer, and with the keys."""
-    hint, keys = HINT, KEYS
+    hint, keys = [message("page.hint")], message("page.keys")
     if can_fold:
-        keys += KEY_FOR_REPEATS
+        keys += message("page.keys-fold")
     if has_modules:
-        hint += OPENING
-        keys += KEYS_FOR_MODULES
+        hint.append(message("page.hint-modules"))
+        keys += message("page.keys-modules")
     if len(graph.nodes) > MOST_BOXES:
-        hint += FOLDED_ONLY.format(nodes=len(graph.nodes), most=MOST_BOXES) + CURES[has_modules]
-    return hint, f"{keys}."
+        hint.append(message("page.hint-folded", nodes=len(graph.nodes), most=MOST_BOXES))
+        hint.append(message("page.hint-look" if has_modules else "page.hint-names"))
+    return " ".join(hint), f"{keys}."
 
 
 def _data(drawing: Drawing, numbers: Mapping[str, int], colors: list[Color]) -> dict[str, Any]:
@@ -173,17 +169,17 @@ def _data(drawing: Drawing, numbers: Mapping[str, int], colors: list[Color]) -> 
     sizes = [measured.extent() for measured in drawing.measured]
     return {
         "boxes": [
-            _rounded(at.x - size.width / 2, at.top, at.x + size.width / 2, at.top + size.height)
+            _round(at.x - size.width / 2, at.top, at.x + size.width / 2, at.top + size.height)
             for size, at in zip(sizes, drawing.layout.positions, strict=True)
         ],
         "links": [[*ends] for ends in drawing.links],
-        "paths": [_rounded(*chain.from_iterable(points)) for points in drawing.paths],
+        "paths": [_round(*chain.from_iterable(points)) for points in drawing.paths],
         "opens": [numbers.get(box.path or "", -1) for box in boxes],
         "heat": {color: [heat.meaning, *heat.steps] for color, heat in heats.items()},
     }
 
 
-def _rounded(*lengths: float) -> list[float]:
+def _round(*lengths: float) -> list[float]:
     return [round(length, 1) for length in lengths]
 
 
@@ -192,20 +188,12 @@ def _json(data: object) -> str:
 
 
 def _color_choice(colors: list[Color], chosen: Color | None) -> Markup:
-    options = [element("option", text("No colour"), value="")]
+    options = [element("option", text(message("page.no-color")), value="")]
     for color in colors:
         selected = {"selected": ""} if color == chosen else {}
-        options.append(element("option", text(CHOICES[color]), value=color, **selected))
-    return element("select", *options, id="color", aria_label="Colour")
+        options.append(element("option", text(message(f"page.{color}")), value=color, **selected))
+    return element("select", *options, id="color", aria_label=message("page.color"))
 
 
 def _button(does: str, face: str, **attributes: str) -> Markup:
     return element("button", text(face), type="button", data_do=does, **attributes)
-
-
-BUTTONS = (
-    _button("path", "Paths", aria_pressed="false"),
-    _button("out", "−", aria_label="Zoom out"),
-    _button("in", "+", aria_label="Zoom in"),
-    _button("fit", "Fit"),
-)

@@ -19,7 +19,7 @@ from leafgrad._picture.layout.routes import route_edges
 from leafgrad._picture.layout.tracks import tracks_of
 from leafgrad._picture.layout.x_coordinates import x_coordinates
 
-__all__ = ["Band", "Edge", "Extent", "Layout", "Point", "Position", "flipped", "lay_out"]
+__all__ = ["Band", "Edge", "Extent", "Layout", "Point", "Position", "flip_layout", "lay_out"]
 
 
 def lay_out(boxes: Sequence[Extent], edges: Sequence[Edge], bands: Sequence[Band] = ()) -> Layout:

@@ -82,14 +82,14 @@ class _TrackBuilder:
         self.laid = Tracks()
         self.buses = defaultdict[tuple[int, int], list[int]](list)
         for number in range(len(edges)):
-            if self._passed(number):
+            if self._span(number):
                 self._bus(number).append(number)
         for bus in self.buses.values():
-            bus.sort(key=self._passed, reverse=True)
+            bus.sort(key=self._span, reverse=True)
 
     def lay_path(self, box: int) -> None:
         """Add a track from a box along the longest path of boxes without a track."""
-        nearest = min(self.layers.edges_to[box], key=self._passed, default=None)
+        nearest = min(self.layers.edges_to[box], key=self._span, default=None)
         track = Track(first=self.layers.layer[box], edge=nearest)
         self.laid.tracks.append(track)
         self._settle(box, track)
@@ -101,7 +101,7 @@ class _TrackBuilder:
             parallel = (
                 n for n in self.layers.edges_from[box] if self.edges[n] == self.edges[onward]
             )
-            self._go_on(onward, parallel, track)
+            self._continue(onward, parallel, track)
             box = self.edges[onward].target
             self._settle(box, track)
         self._add_tail(box, track)
@@ -112,11 +112,11 @@ class _TrackBuilder:
 
     def _add_tail(self, box: int, track: Track) -> None:
         """Continue a track along the longest edge of its last box, if that heads its bus."""
-        passing = (number for number in self.layers.edges_from[box] if self._passed(number))
+        passing = (number for number in self.layers.edges_from[box] if self._span(number))
         heads = [number for number in passing if self._bus(number)[0] == number]
         if heads:
-            onward = max(heads, key=self._passed)
-            self._go_on(onward, self._without_track(self._bus(onward)), track)
+            onward = max(heads, key=self._span)
+            self._continue(onward, self._without_track(self._bus(onward)), track)
 
     def lay_lane(self, bus: list[int]) -> None:
         """Add a track for the edges of a bus that run in no track yet."""
@@ -126,13 +126,13 @@ class _TrackBuilder:
             self.laid.tracks.append(track)
             self._pass(edges[0], edges, track)
 
-    def _go_on(self, onward: int, edges: Iterable[int], track: Track) -> None:
+    def _continue(self, onward: int, edges: Iterable[int], track: Track) -> None:
         self.laid.onward[self.edges[onward].source] = onward
         self._pass(onward, edges, track)
 
     def _pass(self, longest: int, edges: Iterable[int], track: Track) -> None:
         """Let edges run in a track as far as the longest of them."""
-        passed = self._passed(longest)
+        passed = self._span(longest)
         track.halves.extend([HALF_A_LANE] * passed)
         self.laid.of_edge.update(dict.fromkeys(edges if passed else (), len(self.laid.tracks) - 1))
 
@@ -143,7 +143,7 @@ class _TrackBuilder:
         edge = self.edges[number]
         return self.buses[edge.target, edge.output]
 
-    def _passed(self, number: int) -> int:
+    def _span(self, number: int) -> int:
         """Return the number of layers between the ends of an edge."""
         edge = self.edges[number]
         return self.layers.layer[edge.target] - self.layers.layer[edge.source] - 1

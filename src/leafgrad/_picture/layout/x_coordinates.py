@@ -50,9 +50,9 @@ class _Sides:
         self.half = [TRUNK]
         self.branches = defaultdict[tuple[int, int], list[int]](list)
         for number in range(1, len(tracks.tracks)):
-            self._hang(number)
+            self._attach(number)
         for siblings in self.branches.values():
-            siblings[:] = self._packed(siblings)
+            siblings[:] = self._pack(siblings)
 
     def outwards(self, half: int) -> Iterator[int]:
         """Yield the tracks of one half of the drawing, from the trunk outwards."""
@@ -66,7 +66,7 @@ class _Sides:
             ahead.append((number, True))
             ahead += [(branch, False) for branch in reversed(self.branches[number, -half])]
 
-    def _packed(self, siblings: Iterable[int]) -> list[int]:
+    def _pack(self, siblings: Iterable[int]) -> list[int]:
         """Sort sibling tracks: short ones first, tracks that share no layer next to each other.
 
         If each of several tracks overlaps the next, every other one then lies near the trunk.
@@ -78,14 +78,14 @@ class _Sides:
             first = tracks[number].first
             span = first, first + len(tracks[number].halves)
             free = (strip for strip in strips[:MOST_STRIPS] if _has_room(strip[0], span))
-            taken, numbers = next(free, ([], []))
+            spans, numbers = next(free, ([], []))
             if not numbers:
-                strips.append((taken, numbers))
-            insort(taken, span)
+                strips.append((spans, numbers))
+            insort(spans, span)
             numbers.append(number)
         return [number for _, numbers in strips for number in numbers]
 
-    def _hang(self, number: int) -> None:
+    def _attach(self, number: int) -> None:
         edge = self.tracks.tracks[number].edge
         parent = TRUNK if edge is None else self.tracks.of_box[self.edges[edge].source]
         side = RIGHT if edge is None else self._side(edge, parent, number)
@@ -103,8 +103,8 @@ class _Sides:
         return LEFT if edge < onward else RIGHT
 
 
-def _has_room(taken: Sequence[tuple[int, int]], span: tuple[int, int]) -> bool:
+def _has_room(spans: Sequence[tuple[int, int]], span: tuple[int, int]) -> bool:
     """Return whether no layer of a span is taken. The taken spans are sorted."""
-    place = bisect(taken, span)
-    before, after = taken[place - 1 : place], taken[place : place + 1]
+    index = bisect(spans, span)
+    before, after = spans[index - 1 : index], spans[index : index + 1]
     return all(stop <= span[0] for _, stop in before) and all(span[1] <= a for a, _ in after)

@@ -10,7 +10,7 @@ from leafgrad._picture.alt_text import details
 from leafgrad._picture.box import Box
 from leafgrad._picture.box_text import Line, lines, output
 from leafgrad._picture.layout import Extent, Position
-from leafgrad._picture.look import Direction
+from leafgrad._picture.picture_style import Direction
 from leafgrad._picture.repeats import SEVERAL
 from leafgrad._picture.svg.shapes import BAR, CORNER, OUTLINE, behind, rect, stub
 from leafgrad._picture.svg.style import FACT_SIZE, NAME_SIZE, PORT_SIZE

@@ -7,9 +7,10 @@ from math import inf
 
 from leafgrad._display.markup import Markup, coordinate, element, path, text
 from leafgrad._display.text_width import shorten, width
+from leafgrad._messages import message
 from leafgrad._picture.box import View
 from leafgrad._picture.layout import Band, Edge, Extent, Layout, Point
-from leafgrad._picture.look import Look
+from leafgrad._picture.picture_style import PictureStyle
 from leafgrad._picture.svg.boxes import MeasuredBox
 from leafgrad._picture.svg.style import FACT_SIZE
 
@@ -45,9 +46,9 @@ class DrawnFrame:
         )
 
 
-def bands(view: View, look: Look) -> list[Band]:
+def bands(view: View, style: PictureStyle) -> list[Band]:
     """Return the bands that the layout reserves for frames and their titles."""
-    above, below = (AROUND, ABOVE) if look.is_forward else (ABOVE, AROUND)
+    above, below = (AROUND, ABOVE) if style.is_forward else (ABOVE, AROUND)
     return [Band(boxes=frame.boxes, above=above, below=below) for frame in view.frames]
 
 
@@ -130,7 +131,7 @@ def brackets(view: View, measured: Sequence[MeasuredBox], layout: Layout) -> Bra
         kept = [spans[member] for member in repeat.members if member in spans]
         top, bottom = min(top for top, _ in kept), max(bottom for _, bottom in kept)
         x = layout.left - GAP - place * APART
-        markup += _bracket(f"×{repeat.copies} in a row", x, top, bottom)
+        markup += _bracket(message("box.in-a-row", count=repeat.copies), x, top, bottom)
     return Brackets(
         markup=element("g", *markup, class_="brackets"),
         width=GAP + APART * len(rows) if rows else 0.0,

@@ -7,9 +7,10 @@ from math import ceil, log10
 
 from leafgrad._display.units import size
 from leafgrad._graph.memory import bytes_without_parameters
+from leafgrad._messages import message
 from leafgrad._picture.box import Box
 from leafgrad._picture.box_text import arriving_norms
-from leafgrad._picture.look import Color
+from leafgrad._picture.picture_style import Color
 
 STEPS = 5
 LEAST_RANGE = 1.0
@@ -43,11 +44,11 @@ def _by_bytes(boxes: Sequence[Box]) -> Heat:
     saved = ([one for node in chain.from_iterable(b.alike) for one in node.saved] for b in boxes)
     nbytes = [*map(bytes_without_parameters, saved)]
     if not (most := max(nbytes)):
-        return Heat(steps=(0,) * len(boxes), meaning="bytes saved: none")
-    together = ", ×n together" if any(box.copies > 1 for box in boxes) else ""
+        return Heat(steps=(0,) * len(boxes), meaning=message("legend.bytes-none"))
+    key = "legend.bytes-together" if any(box.copies > 1 for box in boxes) else "legend.bytes"
     return Heat(
         steps=tuple(ceil(STEPS * each / most) for each in nbytes),
-        meaning=f"bytes saved, up to {size(most)}{together}",
+        meaning=message(key, bytes=size(most)),
     )
 
 
@@ -57,11 +58,11 @@ def _by_gradient(boxes: Sequence[Box]) -> Heat:
     powers = [log10(norm) if (norm := max(norms, default=0.0)) else None for norms in arriving]
     known = [power for power in powers if power is not None]
     if not known:
-        found = "0 everywhere" if any(arriving) else "none here"
-        return Heat(steps=(0,) * len(boxes), meaning=f"gradient norm: {found}")
+        key = "legend.norm-zero" if any(arriving) else "legend.norm-none"
+        return Heat(steps=(0,) * len(boxes), meaning=message(key))
     most, least = max(known), min(known)
     full = (STEPS - 1) / max(most - least, LEAST_RANGE)
     return Heat(
         steps=tuple(0 if one is None else STEPS - round(full * (most - one)) for one in powers),
-        meaning=f"gradient norm, {10**least:.2g} to {10**most:.2g}, in powers",
+        meaning=message("legend.norm", least=10**least, most=10**most),
     )

@@ -8,8 +8,9 @@ from leafgrad._display.markup import Markup, element, path, text
 from leafgrad._display.text_width import OF_LATIN
 from leafgrad._display.units import size
 from leafgrad._graph.nodes import SavedTensor
+from leafgrad._messages import message
 from leafgrad._picture.box import Box, View
-from leafgrad._picture.look import Look
+from leafgrad._picture.picture_style import PictureStyle
 from leafgrad._picture.svg.boxes import MeasuredBox
 from leafgrad._picture.svg.heat import STEPS, Heat
 from leafgrad._picture.svg.shapes import BAR, CORNER, behind, head, rect, stub
@@ -22,10 +23,6 @@ MIDDLE = 16.0
 LINE = 20.0
 WIDTH = 330.0
 """As wide as a phone shows without scrolling."""
-
-NUMBERS = {"value": "what the operation made", "grad": "the gradient that arrived"}
-
-INFERRED = ", as inferred"
 
 Signs = tuple[Markup, ...]
 DrawSigns = Callable[[float], Signs]
@@ -49,7 +46,7 @@ def legend(
     view: View,
     measured: Sequence[MeasuredBox],
     most: int,
-    look: Look,
+    style: PictureStyle,
     heat: Heat,
 ) -> Legend:
     """Lay out the facts, then the signs that the picture uses.
@@ -59,17 +56,17 @@ def legend(
         view: What is shown.
         measured: The boxes that are drawn.
         most: What a full bar of saved bytes means; 0 for no bars.
-        look: How the picture is drawn.
+        style: How the picture is drawn.
         heat: The colours of the boxes.
     """
     letters = int(WIDTH / FACT_SIZE / OF_LATIN)
-    told = [line for fact in facts for line in textwrap.wrap(fact, letters)]
-    entries = [*_entries(view, measured, most, look, heat)]
-    markup = [_text(fact, 0, number * LINE) for number, fact in enumerate(told)]
+    fact_lines = [line for fact in facts for line in textwrap.wrap(fact, letters)]
+    entries = [*_entries(view, measured, most, style, heat)]
+    markup = [_text(fact, 0, number * LINE) for number, fact in enumerate(fact_lines)]
     for number, (sign, meaning) in enumerate(entries):
-        y = (len(told) + 0.4 + number) * LINE
+        y = (len(fact_lines) + 0.4 + number) * LINE
         markup += [*sign(y), _text(meaning, SIGN, y)]
-    lines = len(told) + 0.5 + len(entries)
+    lines = len(fact_lines) + 0.5 + len(entries)
     return Legend(markup=element("g", *markup), width=WIDTH, height=lines * LINE)
 
 
@@ -78,64 +75,69 @@ def _text(content: str, x: float, y: float) -> Markup:
 
 
 def _entries(
-    view: View, measured: Sequence[MeasuredBox], most: int, look: Look, heat: Heat
+    view: View, measured: Sequence[MeasuredBox], most: int, style: PictureStyle, heat: Heat
 ) -> Iterator[tuple[DrawSigns, str]]:
     boxes = view.boxes
     if any(box.is_root for box in boxes):
-        yield _root, "root: backward starts here"
+        yield _root, message("legend.root")
     if any(box.edges for box in boxes):
-        yield _arrow, f"the way of the {'values' if look.is_forward else 'gradients'}"
+        yield _arrow, message("legend.values" if style.is_forward else "legend.gradients")
     if any(one.label for one in measured):
-        yield _letters("(2,)", "", 0, 4), "the shape of what is handed on"
+        yield _letters("(2,)", "", 0, 4), message("legend.label")
     yield from _in_boxes(measured)
     if view.frames:
         is_inferred = any(frame.is_inferred for frame in view.frames)
-        yield _box("frame", CORNER), f"the nodes of a module{INFERRED if is_inferred else ''}"
+        yield _box("frame", CORNER), message(f"legend.frame{INFERRED if is_inferred else ''}")
     yield from _of_several(boxes)
     if most:
-        yield _bar, f"bytes saved, {size(most)} if full"
+        yield _bar, message("legend.bar", bytes=size(most))
     if heat.meaning:
         yield _scale, heat.meaning
     yield from _alarms([saved for box in boxes for saved in box.saved if box.beyond is None])
+
+
+INFERRED = "-inferred"
+"""The end of the key if modules follow from the use of parameters."""
 
 
 def _in_boxes(measured: Sequence[MeasuredBox]) -> Iterator[tuple[DrawSigns, str]]:
     """Yield the signs in the boxes of nodes, or at them."""
     boxes = [one.box for one in measured]
     if any(box.node.is_leaf or box.leaves for box in boxes):
-        yield _box("leaf", 8.0), "leaf: gradients add up in its .grad"
+        yield _box("leaf", 8.0), message("legend.leaf")
     if any(box.input is not None for box in boxes):
-        yield _box("box input", 8.0), "input from outside: no gradient"
-    written = {line.style for one in measured for line in one.lines}
-    if "frozen" in written:
-        yield _box("frozen", 8.0), "frozen parameters: no gradient"
-    for style, meaning in NUMBERS.items():
-        if style in written:
-            yield _letters(style, style, -1, 4), meaning
+        yield _box("box input", 8.0), message("legend.input")
+    styles = {line.style for one in measured for line in one.lines}
+    if "frozen" in styles:
+        yield _box("frozen", 8.0), message("legend.frozen")
+    for style in ("value", "grad"):
+        if style in styles:
+            yield _letters(style, style, -1, 4), message(f"legend.{style}")
     if any(one.stubs for one in measured):
-        yield _stub, "an input that needs no gradient"
+        yield _stub, message("legend.stub")
     if any(box.outputs and box.name is None for box in boxes):
-        yield _letters("0 1 2", "port", 0, 3), "which output of the node"
+        yield _letters("0 1 2", "port", 0, 3), message("legend.port")
 
 
 def _of_several(boxes: Sequence[Box]) -> Iterator[tuple[DrawSigns, str]]:
     if any(box.node.derivative_order for box in boxes):
-        yield _letters("∂ ∂²", "name", 0, 4), "order of the derivative it belongs to"
+        yield _letters("∂ ∂²", "name", 0, 4), message("legend.order")
     modules = [box for box in boxes if box.name is not None and box.beyond is None]
     if modules:
         is_inferred = any(node.is_module_inferred for box in modules for node in box.members)
-        yield _box("box module", CORNER), f"all nodes of a module{INFERRED if is_inferred else ''}"
+        key = f"legend.module{INFERRED if is_inferred else ''}"
+        yield _box("box module", CORNER), message(key)
     if any(box.beyond is not None for box in boxes):
-        yield _box("box beyond", CORNER), "outside of this module"
+        yield _box("box beyond", CORNER), message("legend.beyond")
     if any(box.copies > 1 for box in boxes):
-        yield _copies, "×n: n alike; * where they differ"
+        yield _copies, message("legend.copies")
 
 
 def _alarms(saved: Sequence[SavedTensor]) -> Iterator[tuple[DrawSigns, str]]:
     if any(one.state == "freed" for one in saved):
-        yield _box("box freed", CORNER), "freed: another backward fails"
+        yield _box("box freed", CORNER), message("legend.freed")
     if any(one.is_modified for one in saved):
-        yield _box("box modified", CORNER), "modified in place: backward fails"
+        yield _box("box modified", CORNER), message("legend.modified")
 
 
 def _box(class_: str, corner: float) -> DrawSigns:

@@ -8,15 +8,16 @@ from itertools import pairwise
 from leafgrad._display.markup import Markup, coordinate, element, path, text
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
+from leafgrad._messages import message
 from leafgrad._picture import text as graph_text
 from leafgrad._picture.alt_text import description, title
 from leafgrad._picture.box import View
 from leafgrad._picture.layout import Edge, Layout, Point, flip_layout, lay_out
-from leafgrad._picture.look import Look
+from leafgrad._picture.picture_style import PictureStyle
 from leafgrad._picture.svg.boxes import MeasuredBox, draw, measure
 from leafgrad._picture.svg.frames import bands, brackets, frames
 from leafgrad._picture.svg.heat import Heat, heat_of
-from leafgrad._picture.svg.legend import NO_LEGEND, Legend, legend
+from leafgrad._picture.svg.legend import NO_LEGEND, legend
 from leafgrad._picture.svg.shapes import head
 from leafgrad._picture.svg.style import CLASS, FRAME, FRAME_STYLE, HEAT_STYLE, STYLE
 from leafgrad._picture.text import header
@@ -30,32 +31,32 @@ LEAST_SCALE = 0.8
 MARGIN = 12.0
 HEAD = 6.0
 LABEL_GAP = 5.0
-DEFAULT = Look()
+DEFAULT = PictureStyle()
 
 
-def svg(graph: Graph, *, fold: Fold, open: Open = (), look: Look) -> str:  # noqa: A002
+def svg(graph: Graph, *, fold: Fold, open: Open = (), style: PictureStyle) -> str:  # noqa: A002
     """Draw a graph, or raise an error if there would be too many boxes."""
-    look.check(graph)
+    style.check(graph)
     if fold is False and len(graph.nodes) > MOST_BOXES:
         raise ValueError(too_large(graph, len(graph.nodes)))
     view = view_of(graph, fold=fold, open=open)
     if len(view.boxes) > MOST_BOXES:
         raise ValueError(too_large(graph, len(view.boxes)))
-    return draw_view(graph, view, look).markup
+    return draw_view(graph, view, style).markup
 
 
 def too_large(graph: Graph, boxes: int) -> str:
     """Return the message for too many boxes, with a fold that leaves few enough, if any."""
-    cure = "trace a part of the graph, from a tensor nearer to the leaves"
+    cure = message("errors.picture.cure-part")
     folds: list[Fold] = [True]
     if any(node.module for node in graph.nodes):
         folds.append("*")
     for fold in folds:
         least = len(view_of(graph, fold=fold).boxes)
         if least <= MOST_BOXES:
-            cure = f"fold={fold!r} leaves {least}"
+            cure = message("errors.picture.cure-fold", fold=fold, count=least)
             break
-    return f"a picture must have at most {MOST_BOXES} boxes, not {boxes}; {cure}"
+    return message("errors.picture.boxes", most=MOST_BOXES, count=boxes, cure=cure)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,36 +85,44 @@ class Drawing:
 
 
 def draw_view(
-    graph: Graph, view: View, look: Look = DEFAULT, *, facts: Sequence[str] | None = None
+    graph: Graph, view: View, style: PictureStyle = DEFAULT, *, facts: Sequence[str] | None = None
 ) -> Drawing:
     """Draw a view. The legend begins with `facts`, by default those of the graph."""
-    heat = heat_of(view.boxes, look.color)
-    measured, edges = measure_boxes(graph, view, look), layout_edges(view)
-    layout = _lay_out(view, measured, edges, look)
+    heat = heat_of(view.boxes, style.color)
+    measured, edges = measure_boxes(graph, view, style), layout_edges(view)
+    extents = [box.extent() for box in measured]
+    layout = lay_out(extents, edges, bands(view, style))
+    if style.is_forward:
+        layout = flip_layout(extents, layout)
     paths = [*_paths(measured, edges, layout)]
-    extents = [one.extent() for one in measured]
     around = [*frames(view, extents, layout, edges, paths)]
     beside = brackets(view, measured, layout)
     most_bytes = max(one.nbytes for one in measured)
     under = NO_LEGEND
-    if look.legend:
+    if style.legend:
         facts = [*header(graph)] if facts is None else facts
-        under = legend(facts, view, measured, most_bytes, look, heat)
+        under = legend(facts, view, measured, most_bytes, style, heat)
     middle = (layout.left + layout.right) / 2
     lefts = layout.left - beside.width, middle - under.width / 2, *(one.left for one in around)
     rights = layout.right, middle + under.width / 2, *(one.right for one in around)
     left, right = min(lefts) - MARGIN, max(rights) + MARGIN
-    height = layout.height + 2 * MARGIN + (MARGIN + under.height if look.legend else 0.0)
+    height, legends = layout.height + 2 * MARGIN, []
+    if style.legend:
+        # Under the trunk, which is visible even if the picture is cut off.
+        x = max(left + MARGIN, min(-under.width / 2, right - MARGIN - under.width))
+        shift = f"translate({coordinate(x)} {coordinate(height)})"
+        legends = [element("g", under.markup, class_="legend", transform=shift)]
+        height += MARGIN + under.height
     markup = _svg(
         element("title", text(title(graph))),
-        element("desc", text(description(view, look.direction))),
-        element("style", Markup(STYLE if look.color is None else STYLE + HEAT_STYLE)),
+        element("desc", text(description(view, style.direction))),
+        element("style", Markup(STYLE if style.color is None else STYLE + HEAT_STYLE)),
         *([element("g", *(one.draw() for one in around), class_="frames")] if around else []),
         *_arrows(measured, edges, paths),
         *_boxes(measured, edges, layout, most_bytes, heat),
         *_labels(measured, edges, layout),
         beside.markup,
-        *(_under(under, left, right, layout.height + 2 * MARGIN) if look.legend else ()),
+        *legends,
         left=left,
         width=right - left,
         height=height,
@@ -121,7 +130,7 @@ def draw_view(
     ends = ((edge.source, edge.target) for edge in edges)
     return Drawing(
         measured=measured,
-        links=[pair[::-1] if look.is_forward else pair for pair in ends],
+        links=[pair[::-1] if style.is_forward else pair for pair in ends],
         layout=layout,
         paths=paths,
         left=left,
@@ -129,15 +138,6 @@ def draw_view(
         height=height,
         markup=markup,
     )
-
-
-def _lay_out(
-    view: View, measured: Sequence[MeasuredBox], edges: Sequence[Edge], look: Look
-) -> Layout:
-    """Lay out boxes and arrows, upside down if arrows lead forward."""
-    extents = [one.extent() for one in measured]
-    layout = lay_out(extents, edges, bands(view, look))
-    return flip_layout(extents, layout) if look.is_forward else layout
 
 
 def _svg(*content: Markup, left: float, width: float, height: float) -> Markup:
@@ -152,13 +152,6 @@ def _svg(*content: Markup, left: float, width: float, height: float) -> Markup:
         height=height,
         viewBox=" ".join(map(coordinate, (left, -MARGIN, width, height))),
     )
-
-
-def _under(legend: Legend, left: float, right: float, y: float) -> Iterator[Markup]:
-    """Put the legend under the trunk, which is visible even if the picture is cut off."""
-    x = max(left + MARGIN, min(-legend.width / 2, right - MARGIN - legend.width))
-    place = f"translate({coordinate(x)} {coordinate(y)})"
-    yield element("g", legend.markup, class_="legend", transform=place)
 
 
 def html(graph: Graph) -> str:
@@ -192,18 +185,18 @@ def scrolling_frame(graph: Graph, drawing: Drawing) -> Markup:
     )
 
 
-def measure_boxes(graph: Graph, view: View, look: Look = DEFAULT) -> list[MeasuredBox]:
+def measure_boxes(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> list[MeasuredBox]:
     """Measure every box, with room for bars of bytes if these differ."""
     arrivals = Counter(place for box in view.boxes for place, _ in box.edges)
     # data types and devices are written only where they differ
     with_kind = len({(node.dtype, node.device) for node in graph.nodes}) > 1
     nbytes = [0 if box.beyond else bytes_without_parameters(box.saved) for box in view.boxes]
-    if len({*nbytes} - {0}) <= 1 or look.color == "bytes":
+    if len({*nbytes} - {0}) <= 1 or style.color == "bytes":
         nbytes = [0] * len(nbytes)
     return [
         measure(
             box,
-            direction=look.direction,
+            direction=style.direction,
             with_kind=with_kind,
             arrivals=arrivals[place],
             nbytes=kept,

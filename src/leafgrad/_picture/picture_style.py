@@ -4,13 +4,14 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from leafgrad._graph.graph import Graph
+from leafgrad._messages import message
 
 Direction = Literal["backward", "forward"]
 Color = Literal["bytes", "gradient"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Look:
+class PictureStyle:
     """The style of a picture.
 
     Attributes:
@@ -32,17 +33,8 @@ class Look:
     def check(self, graph: Graph) -> None:
         """Raise an error for an invalid option, or if a graph has no gradients to colour by."""
         if self.direction not in get_args(Direction):
-            raise ValueError(
-                f"direction must be 'backward' or 'forward', not {self.direction!r}; "
-                "'forward' has the root at the bottom"
-            )
+            raise ValueError(message("errors.picture.direction", came=self.direction))
         if self.color not in (None, *get_args(Color)):
-            raise ValueError(
-                f"color must be 'bytes', 'gradient' or None, not {self.color!r}; "
-                "'bytes' shows what is saved, 'gradient' how large gradients are"
-            )
+            raise ValueError(message("errors.picture.color", came=self.color))
         if self.color == "gradient" and not any(any(node.gradients) for node in graph.nodes):
-            raise ValueError(
-                "color='gradient' must have gradients to show, and there are none; "
-                "trace with gradients=True"
-            )
+            raise ValueError(message("errors.picture.no-gradients"))

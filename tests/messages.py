@@ -1,0 +1,12 @@
+"""The messages of the library, for tests that compare its words by key and slots."""
+
+import re
+
+from leafgrad._messages import message
+
+__all__ = ["exactly", "message"]
+
+
+def exactly(key: str, **slots: object) -> str:
+    """Return a regular expression that matches one message and nothing else."""
+    return f"^{re.escape(message(key, **slots))}$"
