@@ -25,8 +25,8 @@ def silent_errors(
     """
     by_index = {node.index: node for node in nodes}
     told = set[int | None]()
-    for saved in _autograd.read_saved(live, ()) if log.hidden_writes else ():
-        number, write = log.hidden_writes.get(saved.written or 0, (0, None))
+    for saved in _autograd.read_saved(live, ()):
+        number, write = log.last_write(saved.written, is_hidden=True)
         made = _autograd.sequence_nr(live[saved.node]) or 0
         if write is None or number <= made or saved.written in told:
             continue
@@ -40,12 +40,12 @@ def silent_errors(
     for tensor, saver in _data_replaced(live, log):
         name = names.get(_autograd.storage_identity(tensor) or 0, "A tensor")
         yield REPLACED.format(name=name, node=place_of_node(by_index[saver]))
-    for block in _autograd.checkpointed_blocks(live) if log.last_writes else ():
+    for block in _autograd.checkpointed_blocks(live):
         node = by_index[live.index(block.nodes[0])]
         newest = max(_autograd.sequence_nr(one) or 0 for one in block.nodes)
         written: dict[str, list[str]] = {}
         for storage in dict.fromkeys(map(_autograd.storage_identity, _leaves_of(block))):
-            number, write = log.last_writes.get(storage or 0, (0, None))
+            number, write = log.last_write(storage)
             if write is not None and number > newest:
                 name = names.get(storage or 0, "a leaf")
                 written.setdefault(write_text(write), []).append(name)
@@ -89,7 +89,7 @@ def doubts_about_blocks(
     That is where random numbers are drawn, or where requires_grad of a leaf was changed since.
     """
     by_index = {node.index: node for node in nodes}
-    late = {use.number for use in log.uses.of_late_leaves()}
+    late = {number for call in log.flow.late_uses() for number in range(*call[:2])}
     for block in _autograd.checkpointed_blocks(live):
         node = by_index[live.index(block.nodes[0])]
         is_frozen = any(not _autograd.plain(one, "requires_grad") for one in _leaves_of(block))

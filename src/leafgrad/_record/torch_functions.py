@@ -1,6 +1,6 @@
 """What is known of a PyTorch function that is called: its name, its tensors, whether it writes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any
 
@@ -54,6 +54,20 @@ def tensors_in(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> 
         level = below
 
 
+def floats_in(args: Iterable[object]) -> Iterator[float]:
+    """Yield the floating-point numbers among some arguments and in lists, a few levels deep."""
+    for _ in range(MAX_DEPTH):
+        below: list[object] = []
+        for one in args:
+            if isinstance(one, float):
+                yield one
+            elif isinstance(one, list | tuple):
+                below += one[:MAX_NUMBERS]
+            elif isinstance(one, dict):
+                below += one.values()
+        args = below
+
+
 def results_of_collective(name: str, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
     """Return what a collective writes its results into."""
     keyword, place = COLLECTIVES[name]
@@ -84,3 +98,4 @@ Before 2.12, PyTorch does not show a function mode `all_gather_coalesced`, `all_
 
 _MAY_HOLD = (Tensor, list, tuple)
 MAX_DEPTH = 5
+MAX_NUMBERS = 100
