@@ -3,11 +3,13 @@
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 from torch.overrides import TorchFunctionMode
 
 from leafgrad import _autograd
@@ -41,6 +43,7 @@ class CallRecorder(TorchFunctionMode):
         super().__init__()
         self.log = log
         self.tape = log.tape
+        self.is_outermost = _autograd.function_modes() == 0
         self.functions: dict[object, tuple[str, bool]] = {}
 
     def __torch_function__(
@@ -56,19 +59,34 @@ class CallRecorder(TorchFunctionMode):
             known = self.functions[func] = name_of(func), writes
         name, writes = known
         if writes or (kwargs and (kwargs.get("inplace") or "out" in kwargs)):
-            return self._call_that_may_write(func, name, args, kwargs)
+            return self._call_that_may_write(func, name, types, args, kwargs)
         start = _autograd.next_sequence_nr()
         result = func(*args, **kwargs) if kwargs else func(*args)
         stop = _autograd.next_sequence_nr()
         is_exit = name in LEAVING_PYTORCH
-        if type(result) in _NO_TENSORS and stop == self.tape.next_number and not is_exit:
-            return result
-        with _autograd.unobserved():
-            inputs, graphs = self.tape.read(tensors_in(args, kwargs))
-            made = [result] if type(result) is Tensor else [*tensors_in((result,))]
-            if made or is_exit or start < stop:
-                self._note(start, name, inputs, graphs, made, (args, kwargs, result))
+        if stop == self.tape.next_number and not is_exit:
+            if type(result) in _NO_TENSORS:
+                return result
+            if name == ".grad" and self._is_quiet(types, result) and not result.requires_grad:
+                return result
+        if self._is_quiet(types, result):
+            self._note_call(start, name, args, kwargs, result)
+        else:
+            with _autograd.unobserved():
+                self._note_call(start, name, args, kwargs, result)
         return result
+
+    def _is_quiet(self, types: Any, result: Any) -> bool:
+        """Return whether no subclass or other mode is shown a question about a tensor."""
+        return self.is_outermost and types in _USUAL_TYPES and type(result) in _PLAIN
+
+    def _note_call(self, start: int, name: str, args: Any, kwargs: Any, result: Any) -> None:
+        """Note a call that wrote into nothing."""
+        inputs, graphs = self.tape.read(tensors_in(args, kwargs))
+        made = [result] if type(result) is Tensor else tensors_in((result,))
+        is_exit = name in LEAVING_PYTORCH and any(one.follows_graph for one in (*graphs, *inputs))
+        if made or is_exit or graphs or start < _autograd.next_sequence_nr():
+            self._note(start, name, inputs, graphs, made, (args, kwargs, result), sys._getframe(2))
 
     def _note(
         self,
@@ -78,11 +96,12 @@ class CallRecorder(TorchFunctionMode):
         graphs: list[Value],
         made: Sequence[Tensor],
         given: Sequence[Any],
+        frame: FrameType,
         writes: tuple[WriteOnTape, ...] = (),
         roots: tuple[int | None, ...] | None = None,
     ) -> None:
         """Write a call on the tape that has taken place."""
-        tape, frame, stop = self.tape, sys._getframe(2), _autograd.next_sequence_nr()
+        tape, stop = self.tape, _autograd.next_sequence_nr()
         if tape.next_number < start:
             running = custom_function_frame(frame)
             called = None if running is None else place_of(running.f_back)
@@ -99,20 +118,24 @@ class CallRecorder(TorchFunctionMode):
         if tape.has_exits:
             floats = tuple(floats_in(given))
         tape.calls.append(
-            Call(
-                start,
-                stop,
-                place_of(frame) if site is None else site.place,
-                name,
-                tuple(inputs),
-                tuple(graphs),
-                tuple(outputs),
-                tuple(recorded),
-                torch.is_grad_enabled(),
-                site,
-                writes,
-                floats,
-                roots,
+            _new_call(
+                Call,
+                (
+                    start,
+                    stop,
+                    place_of(frame) if site is None else site.place,
+                    name,
+                    (*inputs,),
+                    (*graphs,),
+                    (*outputs,),
+                    (*recorded,),
+                    torch.is_grad_enabled(),
+                    site,
+                    writes,
+                    floats,
+                    roots,
+                    None,
+                ),
             )
         )
         if len(tape.calls) > self.log.max_entries:
@@ -161,10 +184,16 @@ class CallRecorder(TorchFunctionMode):
         """Note what a parameter is made of, which no mode is shown."""
         with _autograd.unobserved():
             number = _autograd.next_sequence_nr()
-            self._note(number, "Parameter", *self.tape.read([data]), [parameter], ())
+            inputs, graphs = self.tape.read([data])
+            self._note(number, "Parameter", inputs, graphs, [parameter], (), sys._getframe())
 
     def _call_that_may_write(
-        self, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any] | None
+        self,
+        func: Any,
+        name: str,
+        types: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any] | None,
     ) -> Any:
         """Let a call go on that may write into its arguments, and note what it wrote.
 
@@ -175,29 +204,45 @@ class CallRecorder(TorchFunctionMode):
             return func(*args)
         if name in _OF_GRADIENTS:
             self._note_change_of_gradients(name, args)
-        is_backward = _is_backward(func)
-        with _autograd.unobserved():
-            tensors = [*tensors_in(args, kwargs)]
+        if name == ".grad =":
+            return func(*args)
+        if name in _BACKWARDS and _is_backward(func):
+            return self._backward(func, name, args, kwargs or {})
+        is_quiet = self.is_outermost and types in _USUAL_TYPES
+        with _QUIET if is_quiet else _autograd.unobserved():
+            tensors = tensors_in(args, kwargs)
             versions = [*map(_autograd.version, tensors)]
             inputs, graphs = self.tape.read(tensors)
-            note = self._backward_to_note(func, args, kwargs or {}) if is_backward else None
-            is_derivative = is_backward and kwargs and kwargs.get("create_graph")
-            roots = self._note_derivative(args[0]) if is_derivative else None
         start = _autograd.next_sequence_nr()
-        self.log.has_failed = self.log.has_failed or is_backward
-        result = func(*args, **(kwargs or {}))
-        if note is not None:  # one that fails is not what frees a graph
-            self.log.note_backward(note)
-        with _autograd.unobserved():
-            made = args[0] if result is None and tensors and args and not is_backward else result
+        result = func(*args, **kwargs) if kwargs else func(*args)
+        with _QUIET if is_quiet and type(result) in _PLAIN else _autograd.unobserved():
+            made = args[0] if result is None and tensors and args else result
             if name in COLLECTIVES:
                 made = results_of_collective(name, args, kwargs)
                 targets = {*map(id, tensors_in((made,)))}
                 inputs = [one for one in inputs if id(one()) not in targets]
-            called = DERIVATIVE if is_derivative and func is torch.autograd.grad else name
             writes = tuple(_writes(tensors, versions, self.tape))
-            outputs = [*tensors_in((made,))]
-            self._note(start, called, inputs, graphs, outputs, (args, kwargs, result), writes, roots)
+            outputs = tensors_in((made,))
+            given = args, kwargs, result
+            self._note(start, name, inputs, graphs, outputs, given, sys._getframe(1), writes)
+        return result
+
+    def _backward(self, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        """Let a backward pass run; one that fails is not what frees a graph."""
+        with _autograd.unobserved():
+            inputs, graphs = self.tape.read(tensors_in(args, kwargs))
+            note = self._backward_to_note(func, args, kwargs)
+            is_derivative = kwargs.get("create_graph")
+            roots = self._note_derivative(args[0]) if is_derivative else None
+        start = _autograd.next_sequence_nr()
+        self.log.has_failed = True
+        result = func(*args, **kwargs)
+        if note is not None:
+            self.log.note_backward(note)
+        with _autograd.unobserved():
+            called = DERIVATIVE if is_derivative and name == "grad" else name
+            made = tensors_in((result,))
+            self._note(start, called, inputs, graphs, made, (), sys._getframe(1), (), roots)
         return result
 
     def _note_derivative(self, outputs: Any) -> tuple[int | None, ...]:
@@ -268,6 +313,11 @@ def _library_function(frame: FrameType | None) -> str | None:
 
 
 _NO_TENSORS = {type(None), torch.Size, bool, int, torch.dtype, torch.device, torch.layout}
+_QUIET = nullcontext()
+_new_call: Any = tuple.__new__  # the class itself takes three times as long
+_PLAIN = {Tensor, Parameter, type(None), float}
+_USUAL_TYPES = {(), (Tensor,), (Parameter,), (Tensor, Parameter), (Parameter, Tensor)}
+_BACKWARDS = {"backward", "grad"}
 _UNSCALE = "_amp_foreach_non_finite_check_and_unscale_"
 _OF_GRADIENTS = {"zero_", "_foreach_zero_", "fill_", "copy_", ".grad =", _UNSCALE}
 
@@ -278,11 +328,11 @@ def _writes(
     """Yield what a call wrote into, each storage once."""
     seen: set[int] = set()
     for tensor, earlier in zip(tensors, versions, strict=True):
-        later = _autograd.version(tensor)
-        if earlier is None or later is None or later <= earlier:
+        if earlier is None:
             continue
-        storage = _autograd.storage_identity(tensor)
-        if storage is not None and storage not in seen:
+        later = _autograd.version(tensor)
+        storage = _autograd.storage_identity(tensor) if later != earlier else None
+        if storage is not None and later is not None and storage not in seen:
             seen.add(storage)
-            is_view = _autograd.is_view(tensor)
+            is_view = _autograd.base(tensor) is not None
             yield WriteOnTape(storage, tape.values[id(tensor)], earlier, later, is_view)

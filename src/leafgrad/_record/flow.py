@@ -9,7 +9,7 @@ from torch import Tensor
 from leafgrad import _autograd
 from leafgrad._record.cut import CutKind
 from leafgrad._record.spans import find_span
-from leafgrad._record.tape import ARRAYS, UNSEEN, Call, Tape, Value, WriteOnTape, has_graph
+from leafgrad._record.tape import ARRAYS, JOINED, UNSEEN, Call, Tape, Value, WriteOnTape, has_graph
 from leafgrad._record.torch_functions import COLLECTIVES
 
 LEAVING_PYTORCH = {
@@ -47,6 +47,17 @@ class State:
     kind: CutKind | None = None
     has_graph: bool = False
     order: int = 0
+
+    @property
+    def is_exit(self) -> bool:
+        """Return whether the state is what left PyTorch."""
+        return self.call is not None and self.call.name in LEAVING_PYTORCH
+
+    @property
+    def is_in_custom_function(self) -> bool:
+        """Return whether the state was made within the forward of a custom function."""
+        site = None if self.call is None else self.call.site
+        return site is not None and site.is_in_custom_function
 
 
 class Flow:
@@ -90,10 +101,11 @@ class Flow:
         numbers = self._from_numbers(call)
         order = 0 if call.roots is None else self._order_of_pass(call)
         for output in call.outputs:
-            values = sources_of(call, output)
+            is_summary = call.kind is not None or call.name in {UNSEEN, JOINED}
+            values = call.inputs if is_summary else sources_of(call, output)
             is_kept = output in before and call.name not in _OVERWRITING
             lost = [before[value] for value in values if value in call.graphs]
-            kind = kind_of_cut(call, output) if lost else None
+            kind = (call.kind or kind_of_cut(call, output)) if lost else None
             sources = [*map(before.__getitem__, values), *([before[output]] if is_kept else ())]
             sources = [*sources, *numbers] or self._behind_memory(output)
             self._add(output, call, sources, lost if kind else (), kind, order)
@@ -111,7 +123,8 @@ class Flow:
         kind = LEAVING_PYTORCH[call.name]
         if call.site is None:
             return  # nothing has a graph to lose
-        number = self._add(None, call, before.values(), lost, kind)
+        value = call.outputs[0] if call.outputs else None
+        number = self._add(value, call, before.values(), lost, kind)
         self.exits.append(number)
         self._by_number.update(dict.fromkeys(call.floats, number))
         if kind is CutKind.NUMPY:
@@ -233,11 +246,9 @@ class Flow:
                 continue
             seen.add(step)
             state = self.states[number]
-            exit_ = number if exit_ is None and state.value is None else exit_
-            site = None if state.call is None else state.call.site
-            is_hidden = is_within and site is not None and site.is_in_custom_function
+            exit_ = number if exit_ is None and state.is_exit else exit_
             is_lost = any(dependent is None or one in dependent for one in state.lost)
-            if is_lost and not is_hidden:
+            if is_lost and not (is_within and state.is_in_custom_function):
                 found.add(number if exit_ is None else exit_)
                 continue
             is_within |= state.call is not None and state.call.name == UNSEEN
@@ -384,10 +395,3 @@ def kind_of_cut(call: Call, output: Value) -> CutKind | None:
         return CutKind.NOT_FLOATING
     return None if call.recorded else CutKind.NOT_DIFFERENTIABLE
 
-
-# --- Forgetting
-
-
-def compact(flow: Flow, numbers: Sequence[int], versions: Mapping[int, int]) -> list[Call]:
-    """Return the calls that a question about living graphs may lead to, in order."""
-    return [call for call in flow.tape.calls]

@@ -13,10 +13,10 @@ from leafgrad import _autograd
 from leafgrad._graph.nodes import Source, Write
 from leafgrad._graph.summary import NotFinite, TensorSummary
 from leafgrad._record.cut import Cut, CutKind
-from leafgrad._record.flow import Flow, State, compact
+from leafgrad._record.flow import Flow, State
 from leafgrad._record.module_paths import ModuleCall, OutermostModule, Roots, paths_of
 from leafgrad._record.place import Place, key_of, place_of, source_at, switch_of
-from leafgrad._record.pruning import first_saved_versions
+from leafgrad._record.pruning import first_saved_versions, shorten
 from leafgrad._record.spans import find_span, is_any_in
 from leafgrad._record.tape import Call, Tape, WriteOnTape
 from leafgrad._record.torch_functions import tensors_in
@@ -146,7 +146,7 @@ class Log:
         """
         nodes, living = _autograd.living_graph()
         numbers = sorted(number for number in living if number >= 0)
-        self.tape.prune(compact(self.flow, numbers, first_saved_versions(nodes)), living)
+        self.tape.prune(shorten(self.flow, numbers, first_saved_versions(nodes)), living)
         self.modules[:] = self._living_events(numbers)
         self.given[:] = [call for call in self.given if is_any_in(numbers, call[0], call[1])]
         for place in [place for place in self.values if place[0] not in living]:

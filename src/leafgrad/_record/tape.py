@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from leafgrad import _autograd
+from leafgrad._record.cut import CutKind
 from leafgrad._record.place import Place
 
 
@@ -36,6 +37,13 @@ class Value(ref[Tensor]):
     array: "Value | None"
     address: int | None
     storage: _autograd.StorageReference | None
+
+
+    def copy_facts(self, other: "Value | None") -> None:
+        """Take over what is known of another tensor, but for its memory."""
+        self.has_graph = self.follows_graph = False
+        self.is_floating = other is None or other.is_floating
+        self.number = self.array = self.address = self.storage = None
 
 
 class Site(NamedTuple):
@@ -87,6 +95,7 @@ class Call(NamedTuple):
         floats: The Python numbers that went in or came out, once any had come out.
         roots: The numbers of the outputs that a backward pass began at whose result can be
             differentiated; None for all other calls.
+        kind: How the graph was lost, in a call that stands for several that are forgotten.
     """
 
     start: int
@@ -102,6 +111,7 @@ class Call(NamedTuple):
     writes: tuple[WriteOnTape, ...] = ()
     floats: tuple[float, ...] = ()
     roots: tuple[int | None, ...] | None = None
+    kind: CutKind | None = None
 
 
 class Tape:
@@ -137,6 +147,11 @@ class Tape:
     def prune(self, calls: list[Call], living: Collection[int]) -> None:
         """Replace the calls by some that say the same of what lives."""
         self.calls[:] = calls
+        self.values = {key: value for key, value in self.values.items() if value() is not None}
+        for address in [one for one, value in self.arrays.items() if value() is None]:
+            del self.arrays[address]
+        for number in self.custom_functions.keys() - living:
+            del self.custom_functions[number]
         for number in [number for number in self.structure.successors if number not in living]:
             del self.structure.successors[number]
 
@@ -165,9 +180,7 @@ class Tape:
 
     def _add(self, tensor: Tensor) -> Value:
         value = self.values[id(tensor)] = Value(tensor)
-        value.has_graph = value.follows_graph = False
-        value.is_floating = True
-        value.number = value.array = value.address = value.storage = None
+        value.copy_facts(None)
         return value
 
     def _note_unseen_graph(self, value: Value, tensor: Tensor) -> Value:
@@ -183,11 +196,15 @@ class Tape:
         """Return the values of the outputs of a call, and those of them that have a graph."""
         outputs: list[Value] = []
         recorded: list[Value] = []
-        follows = bool(graphs) or any(value.follows_graph for value in inputs)
+        follows = bool(graphs)
+        for value in inputs:
+            follows = follows or value.follows_graph
         for tensor in tensors:
             value = self.values.get(id(tensor))
             if value is None or value() is not tensor:
                 value = self._add(tensor)
+                dtype = _dtype(tensor)
+                value.is_floating = dtype.is_floating_point or dtype.is_complex
             had_graph = value.has_graph
             value.has_graph = has_graph(tensor)
             if value.has_graph:
@@ -195,8 +212,6 @@ class Tape:
                     value.number = self.structure.add(tensor)
                 recorded.append(value)
             else:
-                dtype = _dtype(tensor)
-                value.is_floating = dtype.is_floating_point or dtype.is_complex
                 value.follows_graph = follows or value.follows_graph
                 if value.follows_graph and value.storage is None:
                     self._note_storage(value, tensor)
@@ -245,3 +260,5 @@ _dtype = _autograd.reader("dtype")
 ARRAYS = {"numpy", "__array__", "__dlpack__"}
 UNSEEN = "unseen"
 """The name of what stands for a call that is not announced."""
+JOINED = "joined"
+"""The name of what stands for calls that are forgotten."""
