@@ -36,7 +36,7 @@ class Paths:
     def cuts(self, tensor: Tensor) -> tuple[Cut, ...]:
         """Return where the paths from a tensor to the outputs stop being differentiable."""
         is_lost = all(_autograd.leaf_variable(node) is not None for node in self.graph)
-        ends = self._ends or (self.flow.exits if is_lost else [])
+        ends = self.flow.exits if is_lost and not self.flow.last_cuts(self._ends) else self._ends
         dependent = self.flow.dependent(tensor, self.flow.behind(ends)) if ends else set()
         return self._cuts_at(self.flow.last_cuts(ends, dependent) if dependent else ())
 

@@ -110,7 +110,7 @@ class CallRecorder(TorchFunctionMode):
         tape.next_number = stop
         outputs, recorded = tape.write(made, inputs, graphs, is_unseen=start == stop)
         site = self._site(name, frame, inputs, graphs, outputs, recorded, is_write=bool(writes))
-        if len(made) == 1 and start == stop and recorded:
+        if len(made) == 1 and start == stop and recorded and roots is None:
             numbers = _autograd.numbers_after_refusal(made[0])
             if numbers:
                 self.log.refusals[numbers] = place_of(frame)

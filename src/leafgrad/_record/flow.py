@@ -151,8 +151,7 @@ class Flow:
         """Return the newest state of a value; one not seen before shares memory, or is new."""
         if value in self.newest:
             return self.newest[value]
-        order = 0 if value.number is None else self.order_at(value.number)
-        return self._add(value, None, self._behind_memory(value), order=order)
+        return self._add(value, None, self._behind_memory(value))
 
     def _behind_memory(self, value: Value) -> tuple[int, ...]:
         """Return the state of what has the same memory, for a value that was made out of sight."""
@@ -172,7 +171,8 @@ class Flow:
     ) -> int:
         sources = tuple(dict.fromkeys(sources))
         has_graph = value is not None and (value in call.recorded if call else value.has_graph)
-        if has_graph:
+        if value is not None and has_graph:
+            order = max(order, 0 if value.number is None else self.order_at(value.number))
             order = max([order, *(self.states[one].order for one in sources)])
             if call is not None and call.start < call.stop:
                 self._reached[call.start] = order
