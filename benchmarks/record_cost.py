@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.module import (
     register_module_forward_hook,
@@ -120,12 +119,16 @@ def gpt() -> Callable[[], None]:
     embed, head = nn.Embedding(64, 64), nn.Linear(64, 64)
     model = nn.Sequential(embed, *(GPTBlock(64) for _ in range(4)), nn.LayerNorm(64), head)
     tokens = torch.randint(64, (4, 32))
-    return train(model, lambda: F.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten()))
+    return train(
+        model, lambda: nn.functional.cross_entropy(model(tokens).flatten(0, 1), tokens.flatten())
+    )
 
 
 def pinn() -> Callable[[], None]:
     """Train a network to solve the heat equation."""
-    model = nn.Sequential(nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 1))
+    model = nn.Sequential(
+        nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 1)
+    )
 
     def loss() -> Tensor:
         points = torch.rand(64, 2, requires_grad=True)
@@ -149,7 +152,7 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Add the input to what the layers make of it."""
-        return F.relu(x + self.layers(x))
+        return torch.relu(x + self.layers(x))  # type: ignore[no-any-return]
 
 
 def cnn() -> Callable[[], None]:
@@ -158,7 +161,7 @@ def cnn() -> Callable[[], None]:
     model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), *blocks)
     head, images, labels = nn.Linear(16, 10), torch.rand(8, 3, 16, 16), torch.randint(10, (8,))
     whole = nn.Sequential(model, nn.AdaptiveAvgPool2d(1), nn.Flatten(), head)
-    return train(whole, lambda: F.cross_entropy(whole(images), labels))
+    return train(whole, lambda: nn.functional.cross_entropy(whole(images), labels))
 
 
 def train(model: nn.Module, loss: Callable[[], Tensor]) -> Callable[[], None]:

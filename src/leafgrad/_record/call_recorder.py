@@ -1,9 +1,9 @@
 """What each call of a PyTorch function did: its line, the numbers of its nodes, its writes."""
 
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from inspect import currentframe
 from types import FrameType
 from typing import Any
 
@@ -63,45 +63,37 @@ class CallRecorder(TorchFunctionMode):
         start = _autograd.next_sequence_nr()
         result = func(*args, **kwargs) if kwargs else func(*args)
         stop = _autograd.next_sequence_nr()
-        is_exit = name in LEAVING_PYTORCH
-        if stop == self.tape.next_number and not is_exit:
-            if type(result) in _NO_TENSORS:
+        is_quiet = self.is_outermost and types in _USUAL_TYPES and type(result) in _PLAIN
+        if stop == self.tape.next_number and name not in LEAVING_PYTORCH:
+            is_grad = name == ".grad" and is_quiet
+            if type(result) in _NO_TENSORS or (is_grad and not result.requires_grad):
                 return result
-            if name == ".grad" and self._is_quiet(types, result) and not result.requires_grad:
-                return result
-        if self._is_quiet(types, result):
+        if is_quiet:  # no subclass or other mode is shown a question about a tensor
             self._note_call(start, name, args, kwargs, result)
         else:
             with _autograd.unobserved():
                 self._note_call(start, name, args, kwargs, result)
         return result
 
-    def _is_quiet(self, types: Any, result: Any) -> bool:
-        """Return whether no subclass or other mode is shown a question about a tensor."""
-        return self.is_outermost and types in _USUAL_TYPES and type(result) in _PLAIN
-
     def _note_call(self, start: int, name: str, args: Any, kwargs: Any, result: Any) -> None:
         """Note a call that wrote into nothing."""
         inputs, graphs = self.tape.read(tensors_in(args, kwargs))
         made = [result] if type(result) is Tensor else tensors_in((result,))
-        is_exit = name in LEAVING_PYTORCH and any(one.follows_graph for one in (*graphs, *inputs))
+        is_exit = name in LEAVING_PYTORCH and any(one.follows_graph for one in inputs)
         if made or is_exit or graphs or start < _autograd.next_sequence_nr():
-            self._note(start, name, inputs, graphs, made, (args, kwargs, result), sys._getframe(2))
+            self._note((start, name, inputs, graphs), made, (args, kwargs, result))
 
     def _note(
         self,
-        start: int,
-        name: str,
-        inputs: list[Value],
-        graphs: list[Value],
+        seen: tuple[int, str, list[Value], list[Value]],
         made: Sequence[Tensor],
         given: Sequence[Any],
-        frame: FrameType,
         writes: tuple[WriteOnTape, ...] = (),
         roots: tuple[int | None, ...] | None = None,
     ) -> None:
-        """Write a call on the tape that has taken place."""
-        tape, stop = self.tape, _autograd.next_sequence_nr()
+        """Write a call on the tape that has taken place: what was seen before, and what it made."""
+        start, name, inputs, graphs = seen
+        tape, stop, frame = self.tape, _autograd.next_sequence_nr(), _calling_frame()
         if tape.next_number < start:
             running = custom_function_frame(frame)
             called = None if running is None else place_of(running.f_back)
@@ -109,70 +101,35 @@ class CallRecorder(TorchFunctionMode):
             tape.has_gaps = True
         tape.next_number = stop
         outputs, recorded = tape.write(made, inputs, graphs, is_unseen=start == stop)
-        site = self._site(name, frame, inputs, graphs, outputs, recorded, is_write=bool(writes))
+        if name in LEAVING_PYTORCH:
+            is_lost = tape.note_exit(name, inputs, graphs)
+        else:
+            is_known = len(outputs) == len(recorded) or (len(graphs) == 1 and graphs[0] in outputs)
+            is_lost = bool(graphs) and (name == "detach_" or not is_known)
+        site = self._site(frame, is_lost=is_lost) if is_lost or writes else None
+        place = place_of(frame) if site is None else site.place
         if len(made) == 1 and start == stop and recorded and roots is None:
             numbers = _autograd.numbers_after_refusal(made[0])
-            if numbers:
-                self.log.refusals[numbers] = place_of(frame)
-        floats: tuple[float, ...] = ()
-        if tape.has_exits:
-            floats = tuple(floats_in(given))
-        tape.calls.append(
-            _new_call(
-                Call,
-                (
-                    start,
-                    stop,
-                    place_of(frame) if site is None else site.place,
-                    name,
-                    (*inputs,),
-                    (*graphs,),
-                    (*outputs,),
-                    (*recorded,),
-                    torch.is_grad_enabled(),
-                    site,
-                    writes,
-                    floats,
-                    roots,
-                    None,
-                ),
-            )
-        )
+            self.log.refusals.update({numbers: place} if numbers else {})
+        floats = (*floats_in(given),) if tape.has_exits else ()
+        flow = (*inputs,), (*graphs,), (*outputs,), (*recorded,)
+        facts = torch.is_grad_enabled(), site, writes, floats, roots, None
+        tape.calls.append(_new_call(Call, (start, stop, place, name, *flow, *facts)))
         if len(tape.calls) > self.log.max_entries:
             self.log.prune_if_large()
 
-    def _site(
-        self,
-        name: str,
-        frame: FrameType,
-        inputs: list[Value],
-        graphs: list[Value],
-        outputs: list[Value],
-        recorded: list[Value],
-        *,
-        is_write: bool,
-    ) -> Site | None:
-        """Return what a call is a part of, if it lost a graph or wrote."""
-        if name in LEAVING_PYTORCH:
-            is_lost = bool(graphs) or any(one.follows_graph for one in inputs)
-            self.tape.note_exit(name, inputs) if is_lost else None
-        elif len(outputs) == len(recorded) and name != "detach_":
-            is_lost = False
-        else:
-            is_lost = bool(graphs) and (
-                len(graphs) > 1 or graphs[0] not in outputs or name == "detach_"
-            )
-        if not (is_lost or is_write):
-            return None
-        is_off = not torch.is_grad_enabled()
-        running = custom_function_frame(frame) if is_off and is_lost else None
+    def _site(self, frame: FrameType | None, *, is_lost: bool) -> Site:
+        """Return what the running call is a part of, which lost a graph or wrote."""
+        is_off = is_lost and not torch.is_grad_enabled()
+        running = custom_function_frame(frame) if is_off else None
         if running is not None:
             function = running.f_locals.get("cls")
             called = getattr(function, "__name__", running.f_code.co_qualname.rpartition(".")[0])
             return Site(None, place_of(running.f_back), called, is_in_custom_function=True)
-        within, place = part_of(frame) if is_off or is_write else (None, place_of(frame))
-        switch = self._switch() if is_off and is_lost and not within else (None, None)
-        return Site(within, place, _library_function(frame) if is_lost else None, False, *switch)
+        within, place = part_of(frame) if is_off or not is_lost else (None, place_of(frame))
+        switch, switch_place = self._switch() if is_off and not within else (None, None)
+        function = _library_function(frame) if is_lost else None
+        return Site(within, place, function, switch=switch, switch_place=switch_place)
 
     def _switch(self) -> tuple[str | None, Place | None]:
         """Return what has switched gradients off, and the place that did."""
@@ -185,7 +142,7 @@ class CallRecorder(TorchFunctionMode):
         with _autograd.unobserved():
             number = _autograd.next_sequence_nr()
             inputs, graphs = self.tape.read([data])
-            self._note(number, "Parameter", inputs, graphs, [parameter], (), sys._getframe())
+            self._note((number, "Parameter", inputs, graphs), [parameter], ())
 
     def _call_that_may_write(
         self,
@@ -200,7 +157,7 @@ class CallRecorder(TorchFunctionMode):
         A backward and a switch of gradients come this way too.
         """
         if func is _autograd.SET_GRAD_ENABLED:
-            self.log.note_switch(sys._getframe(), is_on=args[0])
+            self.log.note_switch(currentframe(), is_on=args[0])
             return func(*args)
         if name in _OF_GRADIENTS:
             self._note_change_of_gradients(name, args)
@@ -222,12 +179,13 @@ class CallRecorder(TorchFunctionMode):
                 targets = {*map(id, tensors_in((made,)))}
                 inputs = [one for one in inputs if id(one()) not in targets]
             writes = tuple(_writes(tensors, versions, self.tape))
-            outputs = tensors_in((made,))
-            given = args, kwargs, result
-            self._note(start, name, inputs, graphs, outputs, given, sys._getframe(1), writes)
+            seen, given = (start, name, inputs, graphs), (args, kwargs, result)
+            self._note(seen, tensors_in((made,)), given, writes)
         return result
 
-    def _backward(self, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def _backward(
+        self, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
         """Let a backward pass run; one that fails is not what frees a graph."""
         with _autograd.unobserved():
             inputs, graphs = self.tape.read(tensors_in(args, kwargs))
@@ -241,8 +199,7 @@ class CallRecorder(TorchFunctionMode):
             self.log.note_backward(note)
         with _autograd.unobserved():
             called = DERIVATIVE if is_derivative and name == "grad" else name
-            made = tensors_in((result,))
-            self._note(start, called, inputs, graphs, made, (), sys._getframe(1), (), roots)
+            self._note((start, called, inputs, graphs), tensors_in((result,)), (), (), roots)
         return result
 
     def _note_derivative(self, outputs: Any) -> tuple[int | None, ...]:
@@ -251,7 +208,8 @@ class CallRecorder(TorchFunctionMode):
         A custom function may be lost by then: only a graph that nobody announced may hold one.
         """
         ends = outputs if isinstance(outputs, list | tuple) else (outputs,)
-        nodes = [node for node, _ in gradient_edges([one for one in ends if isinstance(one, Output)])]
+        edges = gradient_edges([one for one in ends if isinstance(one, Output)])
+        nodes = [node for node, _ in edges]
         if self.tape.has_unseen_nodes(_autograd.next_sequence_nr()):
             for node in _autograd.walk(nodes):
                 number, kept = _autograd.sequence_nr(node), _autograd.keeps_without_graph(node)
@@ -268,18 +226,27 @@ class CallRecorder(TorchFunctionMode):
         call = "backward()" if kwargs.get("inputs") is None else "backward(inputs=...)"
         if func is torch.autograd.grad:
             call = "torch.autograd.grad()"
-        place = place_of(sys._getframe())
+        place = place_of(currentframe())
         number = _autograd.next_sequence_nr()
         return None if place is None else Pass(number, place, call, roots, frees)
 
     def _note_change_of_gradients(self, name: str, args: Sequence[Any]) -> None:
         """Note that gradients may be set to zero, or are divided by the scale of a loss."""
-        frame = sys._getframe()
+        frame = _calling_frame()
         if name == _UNSCALE:
             last = self.log.newest_write
-            self.log.training.note_unscale(place_of(frame), last and last.source)
+            source = None if last is None else last.source
+            self.log.training.note_unscale(place_of(frame), source)
         elif name != ".grad =" or args[1] is None:
             self.log.training.note_zero(lambda: place_of(frame))
+
+
+def _calling_frame() -> FrameType | None:
+    """Return the frame of what called the caller, whose own would keep its variables alive."""
+    frame = currentframe()
+    caller = None if frame is None else frame.f_back
+    del frame
+    return None if caller is None else caller.f_back
 
 
 def _is_backward(func: Any) -> bool:

@@ -1,6 +1,6 @@
 """The flow of values through the calls on a tape, and where on the way a graph was lost."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -9,7 +9,17 @@ from torch import Tensor
 from leafgrad import _autograd
 from leafgrad._record.cut import CutKind
 from leafgrad._record.spans import find_span
-from leafgrad._record.tape import ARRAYS, JOINED, UNSEEN, Call, Tape, Value, WriteOnTape, has_graph
+from leafgrad._record.tape import (
+    ARRAYS,
+    JOINED,
+    UNSEEN,
+    Call,
+    Tape,
+    Value,
+    WriteOnTape,
+    has_graph,
+    requires_grad,
+)
 from leafgrad._record.torch_functions import COLLECTIVES
 
 LEAVING_PYTORCH = {
@@ -107,7 +117,7 @@ class Flow:
             lost = [before[value] for value in values if value in call.graphs]
             kind = (call.kind or kind_of_cut(call, output)) if lost else None
             sources = [*map(before.__getitem__, values), *([before[output]] if is_kept else ())]
-            sources = [*sources, *numbers] or self._behind_memory(output)
+            sources += numbers or self._behind_memory(output) if not sources else numbers
             self._add(output, call, sources, lost if kind else (), kind, order)
             self._data.update([output] if self._is_view_of_data(call, output) else ())
         self._follow_write_past_graph(call, before)
@@ -214,7 +224,9 @@ class Flow:
                 ahead += self.states[number].sources
         return sorted(found)
 
-    def dependent(self, tensor: Tensor, states: Iterable[int], *, by_graph: bool = True) -> set[int]:
+    def dependent(
+        self, tensor: Tensor, states: Iterable[int], *, by_graph: bool = True
+    ) -> set[int]:
         """Return which of some states, in order, depend on a tensor, by graphs or in any way."""
         value = self.tape.value_of(tensor)
         numbers = self.tape.structure.depend_on(tensor)
@@ -287,9 +299,8 @@ class Flow:
                 if value not in seen and is_use(call, value):
                     seen.add(value)
                     leaf = None if value in call.graphs else value()
-                    if leaf is not None and _autograd.is_plain_leaf(leaf):
-                        if _autograd.plain(leaf, "requires_grad"):
-                            yield call
+                    if leaf is not None and requires_grad(leaf) and not has_graph(leaf):
+                        yield call
 
     def orders_of(
         self, numbers: Sequence[int | None], targets: Sequence[Sequence[int | None]]
@@ -343,9 +354,7 @@ def sources_of(call: Call, output: Value) -> Sequence[Value]:
     return [one for one in inputs if one.address == output.address] or inputs
 
 
-def _row_of(
-    output: Value, outputs: Sequence[Value], inputs: Sequence[Value]
-) -> tuple[Value, ...]:
+def _row_of(output: Value, outputs: Sequence[Value], inputs: Sequence[Value]) -> tuple[Value, ...]:
     """Return what one entry of the lists of a foreach function is computed from.
 
     Tensors that are in no list come first, and go into all entries.
@@ -394,4 +403,3 @@ def kind_of_cut(call: Call, output: Value) -> CutKind | None:
     if not output.is_floating:
         return CutKind.NOT_FLOATING
     return None if call.recorded else CutKind.NOT_DIFFERENTIABLE
-

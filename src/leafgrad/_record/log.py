@@ -304,7 +304,9 @@ class Log:
                 current = one.version_before
         return tuple(reversed(found))
 
-    def last_write(self, storage: int | None, *, is_hidden: bool = False) -> tuple[int, Write | None]:
+    def last_write(
+        self, storage: int | None, *, is_hidden: bool = False
+    ) -> tuple[int, Write | None]:
         """Return the newest write into a storage, and the next number of a node then.
 
         A hidden one went through ``.data``: autograd does not count it.

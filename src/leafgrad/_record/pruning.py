@@ -15,6 +15,7 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._record.flow import Flow, State, is_use
+from leafgrad._record.place import key_of
 from leafgrad._record.spans import is_any_in
 from leafgrad._record.tape import JOINED, UNSEEN, Call, Value
 
@@ -34,7 +35,7 @@ def first_saved_versions(nodes: Sequence[Node]) -> dict[int, int]:
 
 
 def nearest_living(
-    numbers: Iterable[int], successors: Mapping[int, Iterable[int]], living: Container[int]
+    numbers: Iterable[int], successors: Mapping[int, Iterable[int]], living: Container[int | None]
 ) -> frozenset[int]:
     """Return the living numbers that some numbers lead to through none but dead ones."""
     found: set[int] = set()
@@ -57,9 +58,7 @@ def shorten(flow: Flow, numbers: Sequence[int], versions: Mapping[int, int]) -> 
     return [*_Shortened(flow, {*map(id, _lasting(flow, numbers, versions))}).calls()]
 
 
-def _lasting(
-    flow: Flow, numbers: Sequence[int], versions: Mapping[int, int]
-) -> Iterator[Call]:
+def _lasting(flow: Flow, numbers: Sequence[int], versions: Mapping[int, int]) -> Iterator[Call]:
     """Yield the calls that stay as they are.
 
     They made a living node, used a living leaf first, wrote to what a node has saved, or are the
@@ -70,23 +69,21 @@ def _lasting(
     oldest = numbers[0] if numbers else flow.tape.next_number
     newest = {id(write): write for writes in flow.writes.values() for _, write in writes[-1:]}
     for call in flow.tape.calls:
-        makes_nodes = call.start < call.stop
-        if makes_nodes and (call.place not in places or is_any_in(numbers, call.start, call.stop)):
-            yield call
-        elif any(
+        place = None if call.place is None else key_of(call.place)
+        is_first = call.start < call.stop and place not in places
+        makes_living = is_any_in(numbers, call.start, call.stop)
+        writes = any(
             write.version_after > versions.get(write.storage, write.version_after)
             or (id(write) in newest and call.stop > oldest)
             for write in call.writes
-        ):
+        )
+        users = {value for value in call.inputs if value not in used and is_use(call, value)}
+        is_used = any(value() is not None for value in users)
+        is_replaced = call.name == ".data =" and call.outputs[0]() is not None
+        if is_first or makes_living or writes or is_used or is_replaced:
             yield call
-        elif call.name == ".data =" and call.outputs[0]() is not None:
-            yield call
-        elif any(
-            one not in used and one() is not None and is_use(call, one) for one in call.inputs
-        ):
-            yield call
-        places.update([call.place] if makes_nodes else ())
-        used.update(one for one in call.inputs if is_use(call, one))
+        places.update([place] if is_first else ())
+        used |= users
 
 
 class _Shortened:
@@ -132,7 +129,7 @@ class _Shortened:
                     yield from self._replace(number, call)
 
     def _behind_initial(self, number: int) -> Values:
-        """Return what stands for what a tensor held at first: itself, or what its graph leads to."""
+        """Return what stands for the first state of a tensor: itself, or the ends of its graph."""
         value, sources = self.flow.states[number].value, self.flow.states[number].sources
         if value is None or value() is not None:
             return () if value is None else (value,)
@@ -175,7 +172,7 @@ class _Shortened:
         key = call.name, call.place, call.site, state.kind, frozenset(lost)
         stands_for, known = self.alike.get(key, (None, set()))
         if stands_for is None:
-            stands_for = Value(torch.empty(0))
+            stands_for = Value(torch.empty(0))  # which is gone at once
             stands_for.copy_facts(state.value)
             self.alike[key] = stands_for, known
             self.substitutes.add(stands_for)

@@ -1,4 +1,4 @@
-"""The tape of a recording: each PyTorch call in order, with the values that went in and came out."""
+"""The tape of a recording: each PyTorch call in order, with the values in and out of it."""
 
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
@@ -26,7 +26,15 @@ class Value(ref[Tensor]):
         storage: A reference to that storage, which shows whether it still lives.
     """
 
-    __slots__ = ("address", "array", "follows_graph", "has_graph", "is_floating", "number", "storage")
+    __slots__ = (
+        "address",
+        "array",
+        "follows_graph",
+        "has_graph",
+        "is_floating",
+        "number",
+        "storage",
+    )
     __eq__ = object.__eq__  # that of `ref` compares tensors
     __hash__ = object.__hash__
 
@@ -37,7 +45,6 @@ class Value(ref[Tensor]):
     array: "Value | None"
     address: int | None
     storage: _autograd.StorageReference | None
-
 
     def copy_facts(self, other: "Value | None") -> None:
         """Take over what is known of another tensor, but for its memory."""
@@ -166,10 +173,9 @@ class Tape:
         graphs: list[Value] = []
         is_enabled = torch.is_grad_enabled()
         for tensor in tensors:
-            value = self.values.get(id(tensor))
-            if value is None or value() is not tensor:
-                value = self._add(tensor)
-            if _requires_grad(tensor):
+            known = self.values.get(id(tensor))
+            value = known if known is not None and known() is tensor else self._add(tensor)
+            if requires_grad(tensor):
                 if not value.has_graph and has_graph(tensor):
                     value = self._note_unseen_graph(value, tensor)
                 graphs.append(value)
@@ -184,15 +190,23 @@ class Tape:
         return value
 
     def _note_unseen_graph(self, value: Value, tensor: Tensor) -> Value:
-        """Return a new value for a tensor that got a graph out of sight, as of a custom function."""
+        """Return a new value for a tensor that got a graph out of sight, as from a function."""
         made = self._add(tensor)
         made.has_graph = True
         made.number = self.structure.add(tensor)
         number = self.next_number
-        self.calls.append(Call(number, number, None, UNSEEN, (value,), (), (made,), (made,)))
+        call = Call(number, number, None, UNSEEN, (value,), (), (made,), (made,))
+        self.calls.append(call)
         return made
 
-    def write(self, tensors: Sequence[Tensor], inputs: Sequence[Value], graphs: Sequence[Value], *, is_unseen: bool) -> tuple[list[Value], list[Value]]:
+    def write(
+        self,
+        tensors: Sequence[Tensor],
+        inputs: Sequence[Value],
+        graphs: Sequence[Value],
+        *,
+        is_unseen: bool,
+    ) -> tuple[list[Value], list[Value]]:
         """Return the values of the outputs of a call, and those of them that have a graph."""
         outputs: list[Value] = []
         recorded: list[Value] = []
@@ -200,8 +214,10 @@ class Tape:
         for value in inputs:
             follows = follows or value.follows_graph
         for tensor in tensors:
-            value = self.values.get(id(tensor))
-            if value is None or value() is not tensor:
+            known = self.values.get(id(tensor))
+            if known is not None and known() is tensor:
+                value = known
+            else:
                 value = self._add(tensor)
                 dtype = _dtype(tensor)
                 value.is_floating = dtype.is_floating_point or dtype.is_complex
@@ -218,9 +234,9 @@ class Tape:
             outputs.append(value)
         if len(outputs) > 1:
             for value in (*inputs, *outputs):
-                tensor = value()
-                if tensor is not None and value.address is None:
-                    value.address = _autograd.storage_identity(tensor)
+                living = value()
+                if living is not None and value.address is None:
+                    value.address = _autograd.storage_identity(living)
         return outputs, recorded
 
     def _note_storage(self, value: Value, tensor: Tensor) -> None:
@@ -235,19 +251,22 @@ class Tape:
             if array is not None and array.storage is not None and not array.storage.expired():
                 value.array = array
 
-    def note_exit(self, name: str, inputs: Sequence[Value]) -> None:
-        """Note that a value leaves PyTorch, and the memory of an array."""
+    def note_exit(self, name: str, inputs: Sequence[Value], graphs: Sequence[Value]) -> bool:
+        """Note that a value leaves PyTorch, and the memory of an array; True if it had a graph."""
+        if not (graphs or any(value.follows_graph for value in inputs)):
+            return False
         self.has_exits = True
         tensor = inputs[0]()
         address = None if tensor is None else _autograd.memory_address(tensor)
-        if address is not None and name in ARRAYS:
+        if tensor is not None and address is not None and name in ARRAYS:
             inputs[0].storage = inputs[0].storage or _autograd.storage_reference(tensor)
             self.arrays[address] = inputs[0]
+        return True
 
 
 def has_graph(tensor: Tensor) -> bool:
     """Return whether a tensor is the result of something recorded."""
-    if not _requires_grad(tensor):
+    if not requires_grad(tensor):
         return False
     try:
         return not _is_leaf(tensor)
@@ -255,7 +274,7 @@ def has_graph(tensor: Tensor) -> bool:
         return False
 
 
-_requires_grad, _is_leaf = _autograd.reader("requires_grad"), _autograd.reader("is_leaf")
+requires_grad, _is_leaf = _autograd.reader("requires_grad"), _autograd.reader("is_leaf")
 _dtype = _autograd.reader("dtype")
 ARRAYS = {"numpy", "__array__", "__dlpack__"}
 UNSEEN = "unseen"

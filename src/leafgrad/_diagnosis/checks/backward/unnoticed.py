@@ -88,7 +88,7 @@ def _writes_since(situation: Situation, block: _autograd.Block) -> Iterator[Chan
             yield Change(storage, write.source, newest)
 
 
-def _doubt(block: _autograd.Block, late: set[int | None]) -> str:
+def _doubt(block: _autograd.Block, late: set[int]) -> str:
     """Return what may differ when a block runs again."""
     is_frozen = any(not _autograd.plain(one, "requires_grad") for one in _leaves_of(block))
     if is_frozen or not late.isdisjoint(map(_autograd.sequence_nr, block.nodes)):
