@@ -132,10 +132,11 @@ def pinn() -> Callable[[], None]:
 
     def loss() -> Tensor:
         points = torch.rand(64, 2, requires_grad=True)
-        u = model(points)
+        u: Tensor = model(points)
         first = torch.autograd.grad(u.sum(), points, create_graph=True)[0]
         second = torch.autograd.grad(first[:, 0].sum(), points, create_graph=True)[0]
-        return (first[:, 1] - second[:, 0]).square().mean() + u.square().mean()
+        residual = first[:, 1] - second[:, 0]
+        return residual.square().mean() + u.square().mean()
 
     return train(model, loss)
 
@@ -145,23 +146,30 @@ class Residual(nn.Module):
 
     def __init__(self, channels: int) -> None:
         super().__init__()
-        layers: list[nn.Module] = []
-        for _ in range(2):
-            layers += [nn.Conv2d(channels, channels, 3, padding=1), nn.BatchNorm2d(channels)]
-        self.layers = nn.Sequential(*layers[:2], nn.ReLU(), *layers[2:])
+        self.layers = nn.Sequential(
+            nn.Conv2d(channels, channels, 3, padding=1),
+            nn.BatchNorm2d(channels),
+            nn.ReLU(),
+            nn.Conv2d(channels, channels, 3, padding=1),
+            nn.BatchNorm2d(channels),
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         """Add the input to what the layers make of it."""
-        return torch.relu(x + self.layers(x))  # type: ignore[no-any-return]
+        return torch.relu(x + self.layers(x))
 
 
 def cnn() -> Callable[[], None]:
     """Train a small network of residual blocks on one batch of images."""
-    blocks = [Residual(16) for _ in range(4)]
-    model = nn.Sequential(nn.Conv2d(3, 16, 3, padding=1), *blocks)
-    head, images, labels = nn.Linear(16, 10), torch.rand(8, 3, 16, 16), torch.randint(10, (8,))
-    whole = nn.Sequential(model, nn.AdaptiveAvgPool2d(1), nn.Flatten(), head)
-    return train(whole, lambda: nn.functional.cross_entropy(whole(images), labels))
+    images, labels = torch.rand(8, 3, 16, 16), torch.randint(10, (8,))
+    model = nn.Sequential(
+        nn.Conv2d(3, 16, 3, padding=1),
+        *(Residual(16) for _ in range(4)),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(16, 10),
+    )
+    return train(model, lambda: nn.functional.cross_entropy(model(images), labels))
 
 
 def train(model: nn.Module, loss: Callable[[], Tensor]) -> Callable[[], None]:

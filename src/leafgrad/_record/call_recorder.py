@@ -127,15 +127,11 @@ class CallRecorder(TorchFunctionMode):
             called = getattr(function, "__name__", running.f_code.co_qualname.rpartition(".")[0])
             return Site(None, place_of(running.f_back), called, is_in_custom_function=True)
         within, place = part_of(frame) if is_off or not is_lost else (None, place_of(frame))
-        switch, switch_place = self._switch() if is_off and not within else (None, None)
-        function = _library_function(frame) if is_lost else None
-        return Site(within, place, function, switch=switch, switch_place=switch_place)
-
-    def _switch(self) -> tuple[str | None, Place | None]:
-        """Return what has switched gradients off, and the place that did."""
-        if torch.is_inference_mode_enabled():
-            return "inference_mode()", None
-        return self.log.switch or (None, None)
+        switch: tuple[str | None, Place | None] = (None, None)
+        if is_off and not within:
+            is_inference = torch.is_inference_mode_enabled()
+            switch = ("inference_mode()", None) if is_inference else (self.log.switch or switch)
+        return Site(within, place, _library_function(frame) if is_lost else None, switch=switch)
 
     def note_parameter(self, data: Tensor, parameter: Tensor) -> None:
         """Note what a parameter is made of, which no mode is shown."""
@@ -211,10 +207,12 @@ class CallRecorder(TorchFunctionMode):
         edges = gradient_edges([one for one in ends if isinstance(one, Output)])
         nodes = [node for node, _ in edges]
         if self.tape.has_unseen_nodes(_autograd.next_sequence_nr()):
-            for node in _autograd.walk(nodes):
-                number, kept = _autograd.sequence_nr(node), _autograd.keeps_without_graph(node)
-                if number is not None and kept is not None:
-                    self.tape.custom_functions[number] = _autograd.node_name(node), kept
+            self.tape.custom_functions.update(
+                (number, (_autograd.node_name(node), kept))
+                for node in _autograd.walk(nodes)
+                if (kept := _autograd.keeps_without_graph(node)) is not None
+                and (number := _autograd.sequence_nr(node)) is not None
+            )
         return tuple(map(_autograd.sequence_nr, nodes))
 
     def _backward_to_note(

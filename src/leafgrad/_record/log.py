@@ -267,11 +267,10 @@ class Log:
                 yield given.argument, tensor
 
     def replaced_leaves(self) -> Iterator[tuple[torch.Tensor, int]]:
-        """Yield the tensors that live and whose data was replaced, and when."""
-        for call in self.tape.calls:
-            tensor = call.outputs[0]() if call.name == ".data =" else None
-            if tensor is not None:
-                yield tensor, call.stop
+        """Return the tensors that live and whose data was replaced, and when."""
+        calls = (call for call in self.tape.calls if call.name == ".data =")
+        pairs = ((call.outputs[0](), call.stop) for call in calls)
+        return ((tensor, number) for tensor, number in pairs if tensor is not None)
 
     def note_birth(self, tensor: torch.Tensor, birth: Birth | None) -> None:
         """Note where a tensor became not finite, None where that was not seen."""
@@ -311,10 +310,14 @@ class Log:
 
         A hidden one went through ``.data``: autograd does not count it.
         """
-        for call, one in self.flow.writes.get(storage or 0, ())[::-1]:
-            if self.flow.is_data(one.value) == is_hidden:
-                return call.stop, self.write_of(call, one)
-        return 0, None
+        return next(
+            (
+                (call.stop, self.write_of(call, one))
+                for call, one in self.flow.writes.get(storage or 0, ())[::-1]
+                if self.flow.is_data(one.value) == is_hidden
+            ),
+            (0, None),
+        )
 
     @property
     def writes(self) -> list[Write]:
@@ -343,15 +346,13 @@ class Log:
             kind=CutKind.NOT_DIFFERENTIABLE if site.is_in_custom_function else kind,
             operation=site.within or site.function or call.name,
             source=self.source_at(site.place),
-            switch=site.switch if is_off else None,
-            switch_source=self.source_at(site.switch_place) if is_off else None,
+            switch=site.switch[0] if is_off else None,
+            switch_source=self.source_at(site.switch[1]) if is_off else None,
             is_difference=kind is CutKind.DETACHED and self.flow.is_difference(state),
         )
 
     @property
     def newest_write(self) -> Write | None:
         """The newest write."""
-        for call in reversed(self.tape.calls):
-            if call.writes:
-                return self.write_of(call, call.writes[0])
-        return None
+        calls = (call for call in reversed(self.tape.calls) if call.writes)
+        return next((self.write_of(call, call.writes[0]) for call in calls), None)

@@ -38,19 +38,14 @@ class Value(ref[Tensor]):
     __eq__ = object.__eq__  # that of `ref` compares tensors
     __hash__ = object.__hash__
 
-    has_graph: bool
-    follows_graph: bool
-    is_floating: bool
-    number: int | None
-    array: "Value | None"
-    address: int | None
-    storage: _autograd.StorageReference | None
-
     def copy_facts(self, other: "Value | None") -> None:
         """Take over what is known of another tensor, but for its memory."""
         self.has_graph = self.follows_graph = False
-        self.is_floating = other is None or other.is_floating
-        self.number = self.array = self.address = self.storage = None
+        self.is_floating: bool = other is None or other.is_floating
+        self.array: Value | None = None
+        self.number: int | None = None
+        self.address: int | None = None
+        self.storage: _autograd.StorageReference | None = None
 
 
 class Site(NamedTuple):
@@ -62,16 +57,14 @@ class Site(NamedTuple):
         function: What the user called, if that cuts its results off their graph.
         is_in_custom_function: Whether it is in the forward of a custom function, whose results may
             yet get a graph.
-        switch: What had switched gradients off, such as ``"no_grad()"``, if they were.
-        switch_place: The place that did.
+        switch: What had switched gradients off, such as ``"no_grad()"``, if they were, and where.
     """
 
     within: str | None
     place: Place | None
     function: str | None = None
     is_in_custom_function: bool = False
-    switch: str | None = None
-    switch_place: Place | None = None
+    switch: tuple[str | None, Place | None] = (None, None)
 
 
 class WriteOnTape(NamedTuple):
@@ -195,8 +188,9 @@ class Tape:
         made.has_graph = True
         made.number = self.structure.add(tensor)
         number = self.next_number
-        call = Call(number, number, None, UNSEEN, (value,), (), (made,), (made,))
-        self.calls.append(call)
+        self.calls.append(
+            Call(number, number, None, UNSEEN, inputs=(value,), outputs=(made,), recorded=(made,))
+        )
         return made
 
     def write(
