@@ -66,13 +66,15 @@ class Paths:
     def shared_use(self, tensor: Tensor) -> Use | None:
         """Return a use of another leaf in the same memory that the outputs depend on."""
         own, address = self.log.tape.value_of(tensor), _autograd.storage_identity(tensor)
-        for call in self.log.spans if address is not None else ():
-            if any(number in self.numbers for number in range(call.start, call.stop)):
-                for value in call.inputs:
-                    is_alike = value.storage is not None and value.address == address
-                    if is_alike and value is not own and not value.has_graph:
-                        return self._use(call, value)
-        return None
+        uses = (
+            self._use(call, value)
+            for call in self.log.spans
+            if any(number in self.numbers for number in range(call.start, call.stop))
+            for value in call.inputs
+            if value.storage is not None and value.address == address
+            if value is not own and not value.has_graph
+        )
+        return None if address is None else next(uses, None)
 
     def _use(self, call: Call, value: Value) -> Use:
         return Use(call.name, self.log.source_at(call.place), value in call.graphs)
@@ -82,11 +84,12 @@ class Paths:
         passes = [call for call in self.log.spans if call.roots is not None]
         dependent = self._dependent(tensor) if passes else set()
         values = {self.flow.states[number].value for number in dependent}
-        for number in self.numbers:
-            call = find_span(passes, number)
-            if call is not None and not values.isdisjoint(call.inputs):
-                return number
-        return None
+        numbers = (
+            number
+            for number in self.numbers
+            if (call := find_span(passes, number)) and not values.isdisjoint(call.inputs)
+        )
+        return next(numbers, None)
 
     def lossy_function(self, tensor: Tensor) -> int | None:
         """Return a custom function on the way that may have lost a part of its derivative."""
