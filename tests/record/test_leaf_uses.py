@@ -8,26 +8,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from leafgrad import record
-from leafgrad._record.leaf_uses import LeafUse, LeafUses
 from leafgrad._record.torch_functions import tensors_in
 from tests.diagnosis.programs import code_of
 from tests.tensors import leaf
-
-
-def test_leaves_and_storages_that_are_gone_are_forgotten() -> None:
-    uses, use = LeafUses(), LeafUse("mul", None, required_grad=False)
-    kept = torch.ones(2)
-    uses.note(kept, use)
-    for _ in range(3):
-        tensor = torch.ones(2)
-        uses.note(tensor, use)
-        uses.note_storage(tensor)
-    del tensor
-    gc.collect()
-    uses.prune()
-    assert uses.by_storage == {}
-    assert uses.of(kept) is not None
-    assert len(uses.by_leaf) == 1
 
 
 def test_a_recording_of_uses_keeps_no_memory() -> None:
@@ -35,9 +18,11 @@ def test_a_recording_of_uses_keeps_no_memory() -> None:
         recording.log.max_entries = 100
         for _ in range(300):
             torch.ones(1000).exp()
-    assert len(recording.log.uses.by_leaf) <= 101
-    assert all(leaf() is None for leaf, _ in recording.log.uses.by_leaf.values())
-    assert all(kept.expired() for kept, _ in recording.log.uses.by_storage.values())
+    gc.collect()
+    values = recording.log.tape.values.values()
+    assert len(values) <= 101
+    assert all(value() is None for value in values)
+    assert all(value.storage is None or value.storage.expired() for value in values)
 
 
 def test_a_parameter_that_gives_its_shape_alone_is_not_used() -> None:
@@ -56,7 +41,7 @@ def test_a_view_that_is_invalid_is_no_leaf_that_was_used() -> None:
         view * 2
     with record() as recording, torch.no_grad():
         view * 2
-    assert recording.log.uses.by_leaf == {}
+    assert not [*recording.log.flow.late_uses()]
 
 
 class Other(TorchFunctionMode):

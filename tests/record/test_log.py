@@ -3,27 +3,25 @@
 import inspect
 from typing import Any
 
+import torch
+
 from leafgrad._record.log import Log
 from leafgrad._record.place import part_of, place_of, source_at
-from leafgrad.types import Write
+from leafgrad._record.tape import Call, Value, WriteOnTape
 
 
-def write(before: int) -> Write:
-    return Write(
-        operation="add_",
-        version_before=before,
-        version_after=before + 1,
-        through_view=False,
-        source=None,
-    )
+def call(storage: int, before: int) -> Call:
+    write = WriteOnTape(storage, Value(torch.ones(1)), before, before + 1, through_view=False)
+    return Call(0, 0, None, "add_", writes=(write,))
 
 
 def test_the_writes_between_two_versions_are_those_of_the_storage_that_lives() -> None:
     log = Log(0)
-    log.writes = [(7, write(0)), (7, write(1)), (8, write(1)), (7, write(0)), (7, write(1))]
-    assert log.writes_between(7, 0, 2) == (write(0), write(1))
-    assert log.writes_between(7, 1, 2) == (write(1),)
-    assert log.writes_between(7, 0, 1) == (write(0),)
+    log.tape.calls = [call(7, 0), call(7, 1), call(8, 1), call(7, 0), call(7, 1)]
+    first, second = log.writes[:2]
+    assert log.writes_between(7, 0, 2) == (first, second)
+    assert log.writes_between(7, 1, 2) == (second,)
+    assert log.writes_between(7, 0, 1) == (first,)
     assert log.writes_between(7, 1, 1) == log.writes_between(None, 0, 1) == ()
 
 
@@ -44,7 +42,8 @@ def test_code_that_two_files_have_in_common_is_told_apart() -> None:
     for number, file in enumerate(("one.py", "two.py")):
         found: dict[str, Any] = {"inspect": inspect}
         exec(compile(text, file, "exec"), found)
-        log.spans.append((number, number + 1, (found["here"].__code__, 0, None)))
+        place = found["here"].__code__, 0, None
+        log.tape.calls.append(Call(number, number + 1, place, "sin"))
     assert [source.file for source in log.sources()] == ["one.py", "two.py"]
     told = [log.source_of(number) for number in range(2)]
     assert told == list(log.sources())

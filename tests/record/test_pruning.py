@@ -14,11 +14,9 @@ from tests.turns import value_turns
 
 
 def entries(recording: Recording) -> int:
-    log, tracker = recording.log, recording.log.cuts
-    sizes = [len(log.spans), len(log.modules), len(log.writes), len(log.values)]
-    sizes.append(len(log.given))
-    cuts = {id(cut) for cut in tracker.entries}
-    return sum([*sizes, len(log.passes.spans), len(cuts), len(tracker.structure.successors)])
+    log, tape = recording.log, recording.log.tape
+    sizes = map(len, [tape.calls, tape.values, tape.structure.successors, log.modules, log.values])
+    return sum([*sizes, len(log.given)])
 
 
 def training(recording: Recording, steps: int, most: int) -> Iterator[None]:
@@ -155,23 +153,20 @@ def test_leaves_that_are_gone_are_forgotten_and_others_are_not() -> None:
         recording.log.max_entries = 100
         for _ in range(300):
             loss = (leaf(3) * weight).sum()
-    uses = recording.log.uses
-    assert len(uses.by_leaf) < 150
-    assert len(uses.by_storage) < 150
-    assert uses.of(weight) is not None
+    assert len(recording.log.tape.calls) < 150
+    assert len(recording.log.tape.values) < 150
     assert diagnose(leaf(1).sum(), {"x": weight}, recording=recording).codes == ("not-reached",)
     assert loss.requires_grad
 
 
 def test_a_state_that_is_carried_over_is_cut_in_one_place_however_often() -> None:
     with record() as recording:
-        recording.log.max_cuts = 50
+        recording.log.max_entries = 200
         weight, h = leaf(3), torch.ones(3)
         for _ in range(1_500):
             h = (h * weight).tanh().detach()
         loss = h.sum()
-    assert len({id(cut) for cut in recording.log.cuts.entries}) < 1_000
-    assert len(recording.log.cuts.cuts_behind(h)) < 1_000
+    assert len(recording.log.tape.calls) < 1_000
     (found,) = diagnose(loss, {"weight": weight}, recording=recording)
     assert found.primary is not None
     assert found.primary.source == recording.sources[0]

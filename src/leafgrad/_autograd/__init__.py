@@ -121,6 +121,7 @@ from leafgrad._autograd.saved import (
 )
 from leafgrad._autograd.tensor import (
     StorageReference,
+    alive,
     base,
     function_modes,
     functorch_wrapper,

@@ -1,6 +1,6 @@
 """What a recording knows of the paths between tensors and the outputs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -10,8 +10,9 @@ from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
 from leafgrad._graph.nodes import Source
 from leafgrad._record.cut import Cut
-from leafgrad._record.leaf_uses import LeafUse
 from leafgrad._record.log import Log
+from leafgrad._record.spans import find_span
+from leafgrad._record.tape import Call, Value
 
 
 class Use(NamedTuple):
@@ -29,50 +30,71 @@ class Paths:
         """Ask about paths to these outputs."""
         self.outputs = [end for end in outputs if isinstance(end, Tensor)]
         self.log = log
+        self.flow = log.flow
         self.graph = _autograd.walk([node for node, _ in gradient_edges(outputs)])
 
     def cuts(self, tensor: Tensor) -> tuple[Cut, ...]:
         """Return where the paths from a tensor to the outputs stop being differentiable."""
-        tracker = self.log.cuts
-        behind = tracker.structure.depend_on(tensor)
         is_lost = all(_autograd.leaf_variable(node) is not None for node in self.graph)
-        candidates = self._behind_outputs or (tracker.left if is_lost else ())
-        found = [one for one in candidates if not behind.isdisjoint(tracker.entries[one][1])]
-        return tracker.nearest(found, behind) if found else ()
+        ends = self.flow.exits if is_lost and not self.flow.last_cuts(self._ends) else self._ends
+        dependent = self.flow.dependent(tensor, self.flow.behind(ends)) if ends else set()
+        return self._cuts_at(self.flow.last_cuts(ends, dependent) if dependent else ())
 
     def cuts_before(self, tensor: Tensor) -> tuple[Cut, ...]:
         """Return the cuts that a tensor without a graph comes from."""
-        return self.log.cuts.nearest(self._indices(tensor))
+        state = self.flow.state_of(tensor)
+        return self._cuts_at(() if state is None else self.flow.last_cuts([state]))
 
     def exits(self, tensor: Tensor) -> tuple[Cut, ...]:
-        """Return where values of a tensor left PyTorch."""
-        tracker = self.log.cuts
-        behind = tracker.structure.depend_on(tensor)
-        left = [one for one in tracker.left if not behind.isdisjoint(tracker.entries[one][1])]
-        return tracker.cuts_at([min(left)] if left else [])
+        """Return where values of a tensor left PyTorch first."""
+        exits = self.flow.exits
+        dependent = self._dependent(tensor, by_graph=False) if exits else set()
+        return self._cuts_at([one for one in exits if one in dependent][:1])
+
+    def _cuts_at(self, states: Iterable[int]) -> tuple[Cut, ...]:
+        return tuple(self.log.cut_of(self.flow.states[number]) for number in states)
+
+    def _dependent(self, tensor: Tensor, *, by_graph: bool = True) -> set[int]:
+        return self.flow.dependent(tensor, range(len(self.flow.states)), by_graph=by_graph)
 
     def first_use(self, tensor: Tensor) -> Use | None:
         """Return the first call that read a leaf."""
-        return self._use(self.log.uses.of(tensor))
+        value = self.log.tape.value_of(tensor)
+        call = None if value is None else next(self.flow.uses(value), None)
+        return None if call is None or value is None else self._use(call, value)
 
     def shared_use(self, tensor: Tensor) -> Use | None:
         """Return a use of another leaf in the same memory that the outputs depend on."""
-        return self._use(self.log.uses.through_shared_memory(tensor, self.numbers))
+        own, address = self.log.tape.value_of(tensor), _autograd.storage_identity(tensor)
+        uses = (
+            self._use(call, value)
+            for call in self.log.spans
+            if any(number in self.numbers for number in range(call.start, call.stop))
+            for value in call.inputs
+            if value.storage is not None and value.address == address
+            if value is not own and not value.has_graph
+        )
+        return None if address is None else next(uses, None)
 
-    def _use(self, found: LeafUse | None) -> Use | None:
-        if found is None:
-            return None
-        return Use(found.operation, self.log.source_at(found.place), found.required_grad)
+    def _use(self, call: Call, value: Value) -> Use:
+        return Use(call.name, self.log.source_at(call.place), value in call.graphs)
 
     def derivative(self, tensor: Tensor) -> int | None:
         """Return a node of a derivative of something that depends on a tensor."""
-        behind = self.log.cuts.structure.depend_on(tensor)
-        return self.log.passes.of_what_depends(self.numbers, behind)
+        passes = [call for call in self.log.spans if call.roots is not None]
+        dependent = self._dependent(tensor) if passes else set()
+        values = {self.flow.states[number].value for number in dependent}
+        numbers = (
+            number
+            for number in self.numbers
+            if (call := find_span(passes, number)) and not values.isdisjoint(call.inputs)
+        )
+        return next(numbers, None)
 
     def lossy_function(self, tensor: Tensor) -> int | None:
         """Return a custom function on the way that may have lost a part of its derivative."""
-        behind = self.log.cuts.structure.depend_on(tensor)
-        return min(behind & self.log.passes.custom_functions.keys(), default=None)
+        behind = self.log.tape.structure.depend_on(tensor)
+        return min(behind & self.log.tape.custom_functions.keys(), default=None)
 
     @cached_property
     def numbers(self) -> dict[int, None]:
@@ -81,9 +103,7 @@ class Paths:
         return dict.fromkeys(number for number in numbers if number is not None)
 
     @cached_property
-    def _behind_outputs(self) -> frozenset[int]:
-        return frozenset[int]().union(*map(self._indices, self.outputs))
-
-    def _indices(self, tensor: Tensor) -> frozenset[int]:
-        """Return the cuts behind a tensor, also by memory that it shares with others."""
-        return self.log.cuts.cuts_behind(tensor) or self.log.cuts.cuts_of_memory(tensor)
+    def _ends(self) -> list[int]:
+        """The states of the outputs."""
+        states = map(self.flow.state_of, self.outputs)
+        return [state for state in states if state is not None]

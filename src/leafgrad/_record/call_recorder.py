@@ -1,11 +1,11 @@
 """What each call of a PyTorch function did: its line, the numbers of its nodes, its writes."""
 
-import inspect
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from inspect import currentframe
 from types import FrameType
 from typing import Any
-from weakref import ref
 
 import torch
 from torch import Tensor
@@ -13,10 +13,9 @@ from torch.nn import Parameter
 from torch.overrides import TorchFunctionMode
 
 from leafgrad import _autograd
-from leafgrad._graph.nodes import Source, Write
+from leafgrad._arguments.outputs import Output, gradient_edges
 from leafgrad._record.cut import DERIVATIVE
-from leafgrad._record.cut_tracker import LEAVING_PYTORCH, CallSite, takes_shape
-from leafgrad._record.leaf_uses import LeafUse
+from leafgrad._record.flow import LEAVING_PYTORCH
 from leafgrad._record.log import Log, Pass
 from leafgrad._record.place import (
     Place,
@@ -25,29 +24,27 @@ from leafgrad._record.place import (
     part_of,
     place_of,
 )
+from leafgrad._record.tape import Call, Site, Tape, Value, WriteOnTape
 from leafgrad._record.torch_functions import (
     COLLECTIVES,
+    floats_in,
     may_write,
     name_of,
     results_of_collective,
     tensors_in,
 )
 
-Versions = list[tuple[Tensor, int | None]]
-
 
 class CallRecorder(TorchFunctionMode):
-    """Sees each call that this thread makes of a PyTorch function, and writes a log of them."""
+    """Sees each call that this thread makes of a PyTorch function, and writes it on the tape."""
 
     def __init__(self, log: Log) -> None:
         """Write into `log`."""
         super().__init__()
         self.log = log
-        self.cuts_by_tensor = log.cuts.cuts_by_tensor
-        self.aliases = log.cuts.aliases
-        self.uses_by_leaf = log.uses.by_leaf
-        self.may_write: dict[object, bool] = {}
+        self.tape = log.tape
         self.is_outermost = _autograd.function_modes() == 0
+        self.functions: dict[object, tuple[str, bool]] = {}
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -56,258 +53,198 @@ class CallRecorder(TorchFunctionMode):
 
         This is most of what a recording costs, so it takes the short way where it can.
         """
-        writes = self.may_write.get(func)
-        if writes is None:
-            writes = self.may_write[func] = may_write(func) or _is_watched(func)
+        known = self.functions.get(func)
+        if known is None:
+            writes = may_write(func) or _is_watched(func)
+            known = self.functions[func] = name_of(func), writes
+        name, writes = known
         if writes or (kwargs and (kwargs.get("inplace") or "out" in kwargs)):
-            return self._call_that_may_write(func, args, kwargs)
+            return self._call_that_may_write(func, name, types, args, kwargs)
         start = _autograd.next_sequence_nr()
         result = func(*args, **kwargs) if kwargs else func(*args)
         stop = _autograd.next_sequence_nr()
-        if stop != self.log.next_number:
-            self._note_nodes(start, stop, func, args, kwargs)
-        elif type(result) is Tensor and self.is_outermost and result.requires_grad:
-            self._note_refusal(result)  # what has a graph and made no node
-        if type(result) not in _NO_TENSORS:
-            place = self.log.spans[-1][2] if start < stop else None
-            self._note_uses(func, args, kwargs, result, place)
-        if not self._has_graph_for_sure(result) or (kwargs and "requires_grad" in kwargs):
-            self._observe_cuts(func, args, kwargs, result)
-        if self.log.cuts.left:
-            self._observe_numbers(func, args, kwargs, result)
+        is_quiet = self.is_outermost and types in _USUAL_TYPES and type(result) in _PLAIN
+        if stop == self.tape.next_number and name not in LEAVING_PYTORCH:
+            is_grad = name == ".grad" and is_quiet
+            if type(result) in _NO_TENSORS or (is_grad and not result.requires_grad):
+                return result
+        if is_quiet:  # no subclass or other mode is shown a question about a tensor
+            self._note_call(start, name, args, kwargs, result)
+        else:
+            with _autograd.unobserved():
+                self._note_call(start, name, args, kwargs, result)
         return result
 
-    def _observe_numbers(
-        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, result: Any
-    ) -> None:
-        given = [*args, *(kwargs or {}).values()]
-        with _autograd.unobserved():
-            name = name_of(func)
-            if name in LEAVING_PYTORCH:
-                self.log.cuts.note_numbers(result)
-            else:
-                self.log.cuts.observe_numbers(name, given, tensors_in((result,)))
+    def _note_call(self, start: int, name: str, args: Any, kwargs: Any, result: Any) -> None:
+        """Note a call that wrote into nothing."""
+        inputs, graphs = self.tape.read(tensors_in(args, kwargs))
+        made = [result] if type(result) is Tensor else tensors_in((result,))
+        is_exit = name in LEAVING_PYTORCH and any(one.follows_graph for one in inputs)
+        if made or is_exit or graphs or start < _autograd.next_sequence_nr():
+            self._note((start, name, inputs, graphs), made, (args, kwargs, result))
 
-    def _note_refusal(self, result: Tensor) -> None:
-        """Note where a result was made whose node stands for a derivative that does not exist."""
-        with _autograd.unobserved():
-            numbers = _autograd.numbers_after_refusal(result)
-        if numbers:
-            self.log.refusals[numbers] = place_of(inspect.currentframe())
-
-    def _note_uses(
+    def _note(
         self,
-        func: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any] | None,
-        result: Any,
-        place: Place | None,
+        seen: tuple[int, str, list[Value], list[Value]],
+        made: Sequence[Tensor],
+        given: Sequence[Any],
+        writes: tuple[WriteOnTape, ...] = (),
+        roots: tuple[int | None, ...] | None = None,
     ) -> None:
-        """Note the leaves among the arguments that were not used before.
+        """Write a call on the tape that has taken place: what was seen before, and what it made."""
+        start, name, inputs, graphs = seen
+        tape, stop, frame = self.tape, _autograd.next_sequence_nr(), _calling_frame()
+        if tape.next_number < start:
+            running = custom_function_frame(frame)
+            called = None if running is None else place_of(running.f_back)
+            tape.calls.append(Call(tape.next_number, start, called, "apply"))
+            tape.has_gaps = True
+        tape.next_number = stop
+        outputs, recorded = tape.write(made, inputs, graphs, is_unseen=start == stop)
+        if name in LEAVING_PYTORCH:
+            is_lost = tape.note_exit(name, inputs, graphs)
+        else:
+            is_known = len(outputs) == len(recorded) or (len(graphs) == 1 and graphs[0] in outputs)
+            is_lost = bool(graphs) and (name == "detach_" or not is_known)
+        site = self._site(frame, is_lost=is_lost) if is_lost or writes else None
+        place = place_of(frame) if site is None else site.place
+        if len(made) == 1 and start == stop and recorded and roots is None:
+            numbers = _autograd.numbers_after_refusal(made[0])
+            self.log.refusals.update({numbers: place} if numbers else {})
+        floats = (*floats_in(given),) if tape.has_exits else ()
+        flow = (*inputs,), (*graphs,), (*outputs,), (*recorded,)
+        facts = torch.is_grad_enabled(), site, writes, floats, roots, None
+        tape.calls.append(_new_call(Call, (start, stop, place, name, *flow, *facts)))
+        if len(tape.calls) > self.log.max_entries:
+            self.log.prune_if_large()
 
-        Where the call made nodes, which is at `place`, a parameter takes the short way.
-        """
-        first, use, takes_values = args[0] if args else None, None, True
-        uses, is_outermost = self.uses_by_leaf, self.is_outermost
-        for argument in (*args, *kwargs.values()) if kwargs else args:
-            kind = type(argument)
-            if kind in _NO_ARGUMENTS or argument is result:
-                continue
-            known = uses.get(id(argument))
-            if known is not None and known[0]() is argument:
-                continue
-            if kind not in _PLAIN or not is_outermost:
-                self._note_uses_in(func, args, argument, result)
-            elif place and kind is Parameter and argument is not first and argument.requires_grad:
-                if use is None:
-                    use = LeafUse(name_of(func), place, required_grad=True)
-                    takes_values = not takes_shape(use.operation, is_first=False)
-                if takes_values:
-                    uses[id(argument)] = ref(argument), use
-            elif _is_leaf(argument):
-                self._note_use(func, args, argument, result)
-
-    def _note_uses_in(self, func: Any, args: Sequence[Any], argument: Any, result: Any) -> None:
-        """Note the leaves in a list or of a subclass; no other mode is shown the question."""
-        for tensor in tensors_in((argument,)):
-            with _autograd.unobserved():
-                is_leaf = not self.log.uses.of(tensor) and _autograd.is_plain_leaf(tensor)
-            if is_leaf and tensor is not result:
-                self._note_use(func, args, tensor, result)
-
-    def _note_use(self, func: Any, args: Sequence[Any], leaf: Tensor, result: Any) -> None:
-        """Note where a leaf was used first, if it was, and what is known of its memory.
-
-        What needs no gradient, where nothing is recorded, has none to lose.
-        """
-        name = name_of(func)
-        with _autograd.unobserved():
-            requires_grad = _autograd.plain(leaf, "requires_grad")
-            if not (requires_grad or torch.is_grad_enabled()):
-                return
-            if not self._is_use(name, args, leaf, result):
-                return
-            place = place_of(inspect.currentframe())
-            made = next(tensors_in((result,)), None)
-            number = None if made is None else _autograd.number_if_valid(made)
-            self.log.uses.note(leaf, LeafUse(name, place, requires_grad, number))
-            if type(leaf) is not Parameter:
-                self.log.uses.note_storage(leaf)
-                self.log.cuts.adopt_cuts_of_storage(leaf)
-
-    def _is_use(self, name: str, args: Sequence[Any], leaf: Tensor, result: Any) -> bool:
-        """Return whether a call made something of a leaf's values."""
-        if takes_shape(name, is_first=bool(args) and leaf is args[0]):
-            return False
-        if type(result) is Tensor or name in LEAVING_PYTORCH:
-            return True
-        return any(one is not leaf for one in tensors_in((result,)))
+    def _site(self, frame: FrameType | None, *, is_lost: bool) -> Site:
+        """Return what the running call is a part of, which lost a graph or wrote."""
+        is_off = is_lost and not torch.is_grad_enabled()
+        running = custom_function_frame(frame) if is_off else None
+        if running is not None:
+            function = running.f_locals.get("cls")
+            called = getattr(function, "__name__", running.f_code.co_qualname.rpartition(".")[0])
+            return Site(None, place_of(running.f_back), called, is_in_custom_function=True)
+        within, place = part_of(frame) if is_off or not is_lost else (None, place_of(frame))
+        switch: tuple[str | None, Place | None] = (None, None)
+        if is_off and not within:
+            is_inference = torch.is_inference_mode_enabled()
+            switch = ("inference_mode()", None) if is_inference else (self.log.switch or switch)
+        return Site(within, place, _library_function(frame) if is_lost else None, switch=switch)
 
     def note_parameter(self, data: Tensor, parameter: Tensor) -> None:
         """Note what a parameter is made of, which no mode is shown."""
         with _autograd.unobserved():
-            self.log.cuts.observe("Parameter", [data], [parameter], self._call_site)
-
-    def _note_nodes(
-        self,
-        start: int,
-        stop: int,
-        func: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any] | None,
-    ) -> None:
-        """Note which numbers the nodes of a call got."""
-        self.log.note_nodes(start, stop, inspect.currentframe())
-        if kwargs and kwargs.get("create_graph") and _is_backward(func):
-            with _autograd.unobserved():
-                self.log.passes.note(start, stop, args[0], self.log.cuts.structure)
+            number = _autograd.next_sequence_nr()
+            inputs, graphs = self.tape.read([data])
+            self._note((number, "Parameter", inputs, graphs), [parameter], ())
 
     def _call_that_may_write(
-        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None
+        self,
+        func: Any,
+        name: str,
+        types: Any,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any] | None,
     ) -> Any:
         """Let a call go on that may write into its arguments, and note what it wrote.
 
         A backward and a switch of gradients come this way too.
         """
         if func is _autograd.SET_GRAD_ENABLED:
-            self.log.note_switch(inspect.currentframe(), is_on=args[0])
+            self.log.note_switch(currentframe(), is_on=args[0])
             return func(*args)
-        if func == _SET_GRAD or name_of(func) in _OF_GRADIENTS:
-            self._note_change_of_gradients(func, args)
-        is_backward = _is_backward(func)
-        note = self._backward_to_note(func, args, kwargs or {}) if is_backward else None
-        with _autograd.unobserved():
-            before = [(one, _autograd.version(one)) for one in tensors_in(args, kwargs)]
-        name = name_of(func)
-        if name == "detach_":
-            self._observe_cuts(func, args, kwargs, args)
+        if name in _OF_GRADIENTS:
+            self._note_change_of_gradients(name, args)
+        if name == ".grad =":
+            return func(*args)
+        if name in _BACKWARDS and _is_backward(func):
+            return self._backward(func, name, args, kwargs or {})
+        is_quiet = self.is_outermost and types in _USUAL_TYPES
+        with _QUIET if is_quiet else _autograd.unobserved():
+            tensors = tensors_in(args, kwargs)
+            versions = [*map(_autograd.version, tensors)]
+            inputs, graphs = self.tape.read(tensors)
         start = _autograd.next_sequence_nr()
-        self.log.has_failed = self.log.has_failed or is_backward
-        result = func(*args, **(kwargs or {}))
-        if note is not None:  # one that fails is not what frees a graph
-            self.log.note_backward(note)
-        self._note_nodes(start, _autograd.next_sequence_nr(), func, args, kwargs)
-        if result is None and is_backward:
-            return None
-        self._note_writes(func, before, inspect.currentframe())
-        made = args[0] if result is None and before and args else result
-        if name in COLLECTIVES:
-            made = results_of_collective(name, args, kwargs)
-        goes_past_graph = self._goes_past_graph(func, made, before)
-        if goes_past_graph or torch.is_grad_enabled():
-            self._note_uses(func, args, kwargs, made, None)
-        if goes_past_graph or not self._has_graph_for_sure(made):
-            self._observe_cuts(func, args, kwargs, made)
-        if self.log.cuts.left:
-            self._observe_numbers(func, args, kwargs, made)
+        result = func(*args, **kwargs) if kwargs else func(*args)
+        with _QUIET if is_quiet and type(result) in _PLAIN else _autograd.unobserved():
+            made = args[0] if result is None and tensors and args else result
+            if name in COLLECTIVES:
+                made = results_of_collective(name, args, kwargs)
+                targets = {*map(id, tensors_in((made,)))}
+                inputs = [one for one in inputs if id(one()) not in targets]
+            writes = tuple(_writes(tensors, versions, self.tape))
+            seen, given = (start, name, inputs, graphs), (args, kwargs, result)
+            self._note(seen, tensors_in((made,)), given, writes)
         return result
+
+    def _backward(
+        self, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """Let a backward pass run; one that fails is not what frees a graph."""
+        with _autograd.unobserved():
+            inputs, graphs = self.tape.read(tensors_in(args, kwargs))
+            note = self._backward_to_note(func, args, kwargs)
+            is_derivative = kwargs.get("create_graph")
+            roots = self._note_derivative(args[0]) if is_derivative else None
+        start = _autograd.next_sequence_nr()
+        self.log.has_failed = True
+        result = func(*args, **kwargs)
+        if note is not None:
+            self.log.note_backward(note)
+        with _autograd.unobserved():
+            called = DERIVATIVE if is_derivative and name == "grad" else name
+            self._note((start, called, inputs, graphs), tensors_in((result,)), (), (), roots)
+        return result
+
+    def _note_derivative(self, outputs: Any) -> tuple[int | None, ...]:
+        """Return the numbers of what a pass begins at whose result can be differentiated.
+
+        A custom function may be lost by then: only a graph that nobody announced may hold one.
+        """
+        ends = outputs if isinstance(outputs, list | tuple) else (outputs,)
+        edges = gradient_edges([one for one in ends if isinstance(one, Output)])
+        nodes = [node for node, _ in edges]
+        if self.tape.has_unseen_nodes(_autograd.next_sequence_nr()):
+            self.tape.custom_functions.update(
+                (number, (_autograd.node_name(node), kept))
+                for node in _autograd.walk(nodes)
+                if (kept := _autograd.keeps_without_graph(node)) is not None
+                and (number := _autograd.sequence_nr(node)) is not None
+            )
+        return tuple(map(_autograd.sequence_nr, nodes))
 
     def _backward_to_note(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> Pass | None:
         """Return what to note of a backward, before it takes place."""
         frees = not (kwargs.get("retain_graph") or kwargs.get("create_graph"))
-        with _autograd.unobserved():
-            roots = frozenset(map(_autograd.number_if_valid, tensors_in(args[:1])))
+        roots = frozenset(map(_autograd.number_if_valid, tensors_in(args[:1])))
         call = "backward()" if kwargs.get("inputs") is None else "backward(inputs=...)"
         if func is torch.autograd.grad:
             call = "torch.autograd.grad()"
-        place = place_of(inspect.currentframe())
+        place = place_of(currentframe())
         number = _autograd.next_sequence_nr()
         return None if place is None else Pass(number, place, call, roots, frees)
 
-    def _note_change_of_gradients(self, func: Any, args: Sequence[Any]) -> None:
+    def _note_change_of_gradients(self, name: str, args: Sequence[Any]) -> None:
         """Note that gradients may be set to zero, or are divided by the scale of a loss."""
-        frame = inspect.currentframe()
-        if name_of(func) == _UNSCALE:
-            last = self.log.writes[-1][1].source if self.log.writes else None
-            self.log.training.note_unscale(place_of(frame), last)
-        elif func != _SET_GRAD or args[1] is None:
+        frame = _calling_frame()
+        if name == _UNSCALE:
+            last = self.log.newest_write
+            source = None if last is None else last.source
+            self.log.training.note_unscale(place_of(frame), source)
+        elif name != ".grad =" or args[1] is None:
             self.log.training.note_zero(lambda: place_of(frame))
 
-    def _goes_past_graph(self, func: Any, made: Any, before: Versions) -> bool:
-        """Return whether a write may have changed a tensor with a graph without its graph."""
-        is_recorded = torch.is_grad_enabled() and id(made) not in self.aliases
-        if len(before) < _TARGET_AND_SOURCE or (is_recorded and func != _SET_DATA):
-            return False
-        if self.is_outermost:
-            return any(one.requires_grad and one is not made for one, _ in before)
-        with _autograd.unobserved():
-            return any(
-                _autograd.plain(one, "requires_grad") for one, _ in before if one is not made
-            )
 
-    def _has_graph_for_sure(self, result: Any) -> bool:
-        """Return whether it is clear at a glance that the result has not lost a graph.
-
-        To ask a tensor shows the question to other modes and to subclasses, so they are not asked.
-        """
-        if type(result) is Tensor:
-            return self.is_outermost and result.requires_grad and not self.cuts_by_tensor
-        if type(result) is tuple and result:
-            return all(map(self._has_graph_for_sure, result))
-        return type(result) in _NO_TENSORS
-
-    def _observe_cuts(
-        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None, result: Any
-    ) -> None:
-        inputs, outputs = [*tensors_in(args, kwargs)], [*tensors_in((result,))]
-        is_derivative = func is torch.autograd.grad and kwargs and kwargs["create_graph"]
-        with _autograd.unobserved():
-            name = DERIVATIVE if is_derivative else name_of(func)
-            if name in COLLECTIVES:
-                inputs = [one for one in inputs if all(one is not other for other in outputs)]
-            self.log.cuts.observe(name, inputs, outputs, self._call_site)
-            self.log.prune_if_large()
-
-    def _call_site(self, name: str) -> CallSite:
-        """Return where the running call stands; one within a custom function is that function's."""
-        frame = inspect.currentframe()
-        is_off = not torch.is_grad_enabled()
-        running = custom_function_frame(frame) if is_off else None
-        if running is not None:
-            return _site_in_custom_function(running, self.log)
-        whole, place = part_of(frame) if is_off else (None, place_of(frame))
-        name = whole or _library_function(frame) or name
-        switch, switch_source = (None, None) if whole else _switch(self.log)
-        return CallSite(
-            name,
-            self.log.source_at(place),
-            is_in_custom_function=False,
-            switch=switch,
-            switch_source=switch_source,
-        )
-
-    def _note_writes(self, func: Any, before: Versions, frame: FrameType | None) -> None:
-        with _autograd.unobserved():
-            number = _autograd.next_sequence_nr()
-            if func == _SET_DATA:
-                self.log.replaced.append((ref(before[0][0]), number))
-            for storage, write, is_hidden in _writes(func, before, frame, self.log):
-                self.log.writes.append((storage, write))
-                last = self.log.hidden_writes if is_hidden else self.log.last_writes
-                last[storage] = number, write
-            self.log.prune_if_large()
+def _calling_frame() -> FrameType | None:
+    """Return the frame of what called the caller, whose own would keep its variables alive."""
+    frame = currentframe()
+    caller = None if frame is None else frame.f_back
+    del frame
+    return None if caller is None else caller.f_back
 
 
 def _is_backward(func: Any) -> bool:
@@ -319,33 +256,7 @@ def _is_backward(func: Any) -> bool:
 
 
 def _is_watched(func: Any) -> bool:
-    return func is _autograd.SET_GRAD_ENABLED or func == _SET_GRAD or _is_backward(func)
-
-
-def _is_leaf(tensor: Tensor) -> bool:
-    """Return whether a tensor is a leaf; a view that is invalid refuses to tell, and is none."""
-    try:
-        return tensor.is_leaf
-    except RuntimeError:
-        return False
-
-
-def _switch(log: Log) -> tuple[str | None, Source | None]:
-    """Return what has switched gradients off, and the line that did, if they are off."""
-    if torch.is_grad_enabled():
-        return None, None
-    if torch.is_inference_mode_enabled():
-        return "inference_mode()", None
-    name, place = log.switch or (None, None)
-    return name, log.source_at(place)
-
-
-def _site_in_custom_function(running: FrameType, log: Log) -> CallSite:
-    """Return where a custom function is called."""
-    function = running.f_locals.get("cls")
-    name = getattr(function, "__name__", running.f_code.co_qualname.rpartition(".")[0])
-    source = log.source_at(place_of(running.f_back))
-    return CallSite(name, source, is_in_custom_function=True)
+    return func is _autograd.SET_GRAD_ENABLED or name_of(func) == ".grad =" or _is_backward(func)
 
 
 _CUTTING_FUNCTIONS = {
@@ -367,40 +278,26 @@ def _library_function(frame: FrameType | None) -> str | None:
 
 
 _NO_TENSORS = {type(None), torch.Size, bool, int, torch.dtype, torch.device, torch.layout}
-_NO_ARGUMENTS = {*_NO_TENSORS, float, str, slice, torch.memory_format}
-_PLAIN = {Tensor, Parameter}
-_SET_DATA: Any = Tensor.data.__set__  # type: ignore[attr-defined]
-_SET_GRAD: Any = Tensor.grad.__set__  # type: ignore[union-attr]
+_QUIET = nullcontext()
+_new_call: Any = tuple.__new__  # the class itself takes three times as long
+_PLAIN = {Tensor, Parameter, type(None), float}
+_USUAL_TYPES = {(), (Tensor,), (Parameter,), (Tensor, Parameter), (Parameter, Tensor)}
+_BACKWARDS = {"backward", "grad"}
 _UNSCALE = "_amp_foreach_non_finite_check_and_unscale_"
-_OF_GRADIENTS = {"zero_", "_foreach_zero_", "fill_", "copy_", _UNSCALE}
-_TARGET_AND_SOURCE = 2
+_OF_GRADIENTS = {"zero_", "_foreach_zero_", "fill_", "copy_", ".grad =", _UNSCALE}
 
 
 def _writes(
-    func: Any, before: Versions, frame: FrameType | None, log: Log
-) -> Iterator[tuple[int, Write, bool]]:
-    """Yield what a call wrote into, each storage once, with the identity of the storage.
-
-    Also whether it wrote through ``.data``, which has a version of its own.
-    """
+    tensors: Sequence[Tensor], versions: Iterable[int | None], tape: Tape
+) -> Iterator[WriteOnTape]:
+    """Yield what a call wrote into, each storage once."""
     seen: set[int] = set()
-    for tensor, earlier in before:
-        later, storage = _autograd.version(tensor), _autograd.storage(tensor)
-        if earlier is None or later is None or later <= earlier or storage is None:
+    for tensor, earlier in zip(tensors, versions, strict=True):
+        if earlier is None:
             continue
-        identity, _ = storage
-        if identity not in seen:
-            seen.add(identity)
-            within, place = part_of(frame)
-            yield (
-                identity,
-                Write(
-                    operation=name_of(func),
-                    version_before=earlier,
-                    version_after=later,
-                    through_view=_autograd.is_view(tensor),
-                    source=log.source_at(place),
-                    within=within,
-                ),
-                log.cuts.is_data(tensor),
-            )
+        later = _autograd.version(tensor)
+        storage = _autograd.storage_identity(tensor) if later != earlier else None
+        if storage is not None and later is not None and storage not in seen:
+            seen.add(storage)
+            is_view = _autograd.base(tensor) is not None
+            yield WriteOnTape(storage, tape.values[id(tensor)], earlier, later, is_view)

@@ -12,27 +12,18 @@ import torch
 from leafgrad import _autograd
 from leafgrad._graph.nodes import Source, Write
 from leafgrad._graph.summary import NotFinite, TensorSummary
-from leafgrad._record.cut_tracker import CutTracker
-from leafgrad._record.differentiable_passes import DifferentiablePasses
-from leafgrad._record.leaf_uses import LeafUses
+from leafgrad._record.cut import Cut, CutKind
+from leafgrad._record.flow import Flow, State
 from leafgrad._record.module_paths import ModuleCall, OutermostModule, Roots, paths_of
-from leafgrad._record.place import (
-    Place,
-    custom_function_frame,
-    key_of,
-    place_of,
-    source_at,
-    switch_of,
-)
-from leafgrad._record.pruning import first_saved_versions
-from leafgrad._record.spans import find_span, is_any_in, living_spans
+from leafgrad._record.place import Place, key_of, place_of, source_at, switch_of
+from leafgrad._record.pruning import first_saved_versions, shorten
+from leafgrad._record.spans import find_span, is_any_in
+from leafgrad._record.tape import Call, Tape, WriteOnTape
 from leafgrad._record.torch_functions import tensors_in
 from leafgrad._record.training_events import TrainingEvents
 
 MAX_ENTRIES = 100_000
 """How many entries of a kind a recording takes before it looks for what it may forget."""
-MAX_CUTS = 500
-"""The same for cuts, of which each may stand for many."""
 
 
 class Birth(NamedTuple):
@@ -80,16 +71,9 @@ class Log:
     """Everything that one recording sees in its thread, as it comes.
 
     Attributes:
-        spans: The numbers that the nodes of a call got, first and behind the last, and its place.
+        tape: The calls of PyTorch functions.
         modules: From which number on which module was running, None outside of all.
         outermost: The modules that no other one called.
-        writes: Each write in place, and the identity of the storage.
-        last_writes: The newest write into each storage, with the next number of a node then.
-        hidden_writes: The same of those through ``.data``, which autograd does not count.
-        replaced: The tensors whose ``.data`` was set, with the next number of a node then.
-        cuts: What lost its graph.
-        uses: Which leaves were used.
-        passes: The backward passes that made nodes.
         backwards: Each line's last backward, by the line and whether it freed its graph.
         training: In which order optimizers stepped and gradients were set to zero.
         has_failed: Whether the last backward raised an error.
@@ -103,25 +87,16 @@ class Log:
         given: The calls that made what is not finite, though no other node handed them such: the
             numbers that their nodes got, and which other arguments were not finite.
         births: Where living tensors without a graph became not finite, by their identities.
-        next_number: The first number that is not accounted for yet.
         sources_by_place: The places that were read already, by the identity of their code, which is
             kept alive so that no other code gets it.
         max_entries: How many entries of a kind there may be before some are forgotten.
-        max_cuts: The same for what lost its graph.
     """
 
     def __init__(self, number: int) -> None:
         """Start before the node with this number."""
-        self.spans: list[tuple[int, int, Place | None]] = []
+        self.tape: Tape = Tape(number)
         self.modules: list[tuple[int, ModuleCall | None]] = []
         self.outermost: list[OutermostModule] = []
-        self.writes: list[tuple[int, Write]] = []
-        self.last_writes: dict[int, tuple[int, Write]] = {}
-        self.replaced: list[tuple[ReferenceType[torch.Tensor], int]] = []
-        self.hidden_writes: dict[int, tuple[int, Write]] = {}
-        self.cuts: CutTracker = CutTracker()
-        self.uses: LeafUses = LeafUses()
-        self.passes: DifferentiablePasses = DifferentiablePasses()
         self.backwards: dict[tuple[object, ...], Pass] = {}
         self.has_failed: bool = False
         self.training: TrainingEvents = TrainingEvents()
@@ -132,41 +107,37 @@ class Log:
         self.inputs: dict[int, Given] = {}
         self.given: list[tuple[int, int, tuple[Given, ...]]] = []
         self.births: dict[int, tuple[ReferenceType[torch.Tensor], Birth | None]] = {}
-        self.next_number: int = number
         self.sources_by_place: dict[tuple[object, ...], tuple[Place, Source | None]] = {}
         self.max_entries: int = MAX_ENTRIES
-        self.max_cuts: int = MAX_CUTS
+        self._flow: tuple[object, Flow] | None = None
 
     def __bool__(self) -> bool:
         """Return whether anything was seen that tells where a node comes from."""
         return bool(self.spans or self.modules)
 
-    def note_nodes(self, start: int, stop: int, frame: FrameType | None) -> None:
-        """Note that a call from `frame` made nodes with these numbers.
+    @property
+    def spans(self) -> list[Call]:
+        """The calls that made nodes."""
+        return [call for call in self.tape.calls if call.start < call.stop]
 
-        Numbers in between belong to custom functions, which nothing announces.
-        """
-        if self.next_number < start:
-            running = custom_function_frame(frame)
-            called = None if running is None else place_of(running.f_back)
-            self.spans.append((self.next_number, start, called))
-        if start < stop:
-            self.spans.append((start, stop, place_of(frame)))
-        self.next_number = stop
-        if len(self.spans) > self.max_entries:
-            self.prune_if_large()
+    @property
+    def flow(self) -> Flow:
+        """The flow of values through the calls so far."""
+        calls = self.tape.calls
+        key = len(calls), id(calls[-1]) if calls else 0
+        if self._flow is None or self._flow[0] != key:
+            self._flow = key, Flow(self.tape)
+        return self._flow[1]
 
     def prune_if_large(self) -> None:
         """Forget what belongs to no living graph, once there is much that may.
 
         While a backward runs, gradients with a graph may be where Python does not see them.
         """
-        is_small = self._size() <= self.max_entries and len(self.cuts.entries) <= self.max_cuts
-        if is_small or _autograd.is_backward_running():
+        if self._size() <= self.max_entries or _autograd.is_backward_running():
             return
         self.prune()
         self.max_entries = max(self.max_entries, 2 * self._size())
-        self.max_cuts = len(self.cuts.entries) + MAX_CUTS
 
     def prune(self) -> None:
         """Let go of what no question about a living graph can lead to.
@@ -175,20 +146,9 @@ class Log:
         """
         nodes, living = _autograd.living_graph()
         numbers = sorted(number for number in living if number >= 0)
-        versions = first_saved_versions(nodes)
-        self.spans[:] = living_spans(self.spans, numbers)
+        self.tape.prune(shorten(self.flow, numbers, first_saved_versions(nodes)), living)
         self.modules[:] = self._living_events(numbers)
         self.given[:] = [call for call in self.given if is_any_in(numbers, call[0], call[1])]
-        self.writes[:] = [
-            (storage, write)
-            for storage, write in self.writes
-            if storage in versions and write.version_after > versions[storage]
-        ]
-        self.replaced[:] = [one for one in self.replaced if one[0]() is not None]
-        oldest = numbers[0] if numbers else self.next_number
-        for last in (self.last_writes, self.hidden_writes):
-            for storage in [one for one, (number, _) in last.items() if number <= oldest]:
-                del last[storage]
         for place in [place for place in self.values if place[0] not in living]:
             del self.values[place]
         for numbers_after in [one for one in self.refusals if living.isdisjoint(one)]:
@@ -196,9 +156,7 @@ class Log:
         for identity in [one for one, given in self.inputs.items() if given.tensor() is None]:
             del self.inputs[identity]
         self.sources_by_place.clear()
-        self.passes.prune(numbers, self.cuts.structure.successors, living)
-        self.uses.prune()
-        self.cuts.prune(living)
+        self._flow = None
 
     def _living_events(self, numbers: Sequence[int]) -> list[tuple[int, ModuleCall | None]]:
         """Return what ran while a living node was made, the first of each module, and the last."""
@@ -236,7 +194,7 @@ class Log:
     def has_run_before(self, source: Source | None, number: int) -> bool:
         """Return whether a line made a node before the one with this number."""
         return any(
-            self.source_at(place) == source for start, _, place in self.spans if start < number
+            self.source_at(call.place) == source for call in self.spans if call.start < number
         )
 
     def note_switch(self, frame: FrameType | None, *, is_on: bool) -> None:
@@ -255,27 +213,23 @@ class Log:
     def _size(self) -> int:
         """Count what there is most of."""
         return max(
-            len(self.spans),
+            len(self.tape.calls),
+            len(self.tape.values),
             len(self.modules),
-            len(self.writes),
-            len(self.replaced),
             len(self.values),
             len(self.given),
             len(self.inputs),
-            len(self.uses.by_leaf),
-            len(self.uses.by_storage),
-            len(self.cuts.cuts_by_storage),
         )
 
     def sources(self) -> tuple[Source, ...]:
         """Return the lines that made nodes, in the order in which they first did."""
-        found = dict.fromkeys(self.source_at(place) for _, _, place in self.spans)
+        found = dict.fromkeys(self.source_at(call.place) for call in self.spans)
         return tuple(source for source in found if source is not None)
 
     def source_of(self, number: int) -> Source | None:
         """Return the line that made the node with this number."""
-        span = find_span(self.spans, number)
-        return None if span is None else self.source_at(span[2])
+        call = find_span(self.tape.calls, number)
+        return None if call is None else self.source_at(call.place)
 
     def source_at(self, place: Place | None) -> Source | None:
         """Read a place once, however many nodes were made there.
@@ -313,10 +267,10 @@ class Log:
                 yield given.argument, tensor
 
     def replaced_leaves(self) -> Iterator[tuple[torch.Tensor, int]]:
-        """Yield the tensors that live and whose data was replaced, and when."""
-        for reference, number in self.replaced:
-            if (tensor := reference()) is not None:
-                yield tensor, number
+        """Return the tensors that live and whose data was replaced, and when."""
+        calls = (call for call in self.tape.calls if call.name == ".data =")
+        pairs = ((call.outputs[0](), call.stop) for call in calls)
+        return ((tensor, number) for tensor, number in pairs if tensor is not None)
 
     def note_birth(self, tensor: torch.Tensor, birth: Birth | None) -> None:
         """Note where a tensor became not finite, None where that was not seen."""
@@ -343,8 +297,62 @@ class Log:
         found: list[Write] = []
         if storage is None or saved is None or saved == current:
             return ()
-        for written, write in reversed(self.writes):
-            if written == storage and saved < write.version_after == current:
-                found.append(write)
-                current = write.version_before
+        for call, one in self.flow.writes.get(storage, ())[::-1]:
+            if saved < one.version_after == current:
+                found.append(self.write_of(call, one))
+                current = one.version_before
         return tuple(reversed(found))
+
+    def last_write(
+        self, storage: int | None, *, is_hidden: bool = False
+    ) -> tuple[int, Write | None]:
+        """Return the newest write into a storage, and the next number of a node then.
+
+        A hidden one went through ``.data``: autograd does not count it.
+        """
+        return next(
+            (
+                (call.stop, self.write_of(call, one))
+                for call, one in self.flow.writes.get(storage or 0, ())[::-1]
+                if self.flow.is_data(one.value) == is_hidden
+            ),
+            (0, None),
+        )
+
+    @property
+    def writes(self) -> list[Write]:
+        """All writes, in order."""
+        return [self.write_of(call, one) for call in self.tape.calls for one in call.writes]
+
+    def write_of(self, call: Call, write: WriteOnTape) -> Write:
+        """Return a write as a value."""
+        return Write(
+            operation=call.name,
+            version_before=write.version_before,
+            version_after=write.version_after,
+            through_view=write.through_view,
+            source=self.source_at(call.place),
+            within=None if call.site is None else call.site.within,
+        )
+
+    def cut_of(self, state: State) -> Cut:
+        """Return a state that lost a graph as a value."""
+        call = state.call
+        if call is None or call.site is None or state.kind is None:
+            raise ValueError("the state lost no graph")
+        site, kind = call.site, state.kind
+        is_off = kind is CutKind.NO_GRAD and not site.is_in_custom_function
+        return Cut(
+            kind=CutKind.NOT_DIFFERENTIABLE if site.is_in_custom_function else kind,
+            operation=site.within or site.function or call.name,
+            source=self.source_at(site.place),
+            switch=site.switch[0] if is_off else None,
+            switch_source=self.source_at(site.switch[1]) if is_off else None,
+            is_difference=kind is CutKind.DETACHED and self.flow.is_difference(state),
+        )
+
+    @property
+    def newest_write(self) -> Write | None:
+        """The newest write."""
+        calls = (call for call in reversed(self.tape.calls) if call.writes)
+        return next((self.write_of(call, call.writes[0]) for call in calls), None)

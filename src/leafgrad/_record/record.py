@@ -36,7 +36,7 @@ class Recording:
     @property
     def node_count(self) -> int:
         """How many nodes it knows the line of, some of which may be gone."""
-        return sum(stop - start for start, stop, place in self.log.spans if place)
+        return sum(call.stop - call.start for call in self.log.spans if call.place)
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -56,7 +56,7 @@ class Recording:
     @property
     def writes(self) -> tuple[Write, ...]:
         """Every write in place, in order, but for those that a long recording has forgotten."""
-        return tuple(write for _, write in self.log.writes)
+        return tuple(self.log.writes)
 
     def __str__(self) -> str:
         lines, modules = count(len(self.sources), "line"), count(len(self.modules), "module")

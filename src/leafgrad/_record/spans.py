@@ -1,11 +1,11 @@
 """Spans of sequence numbers: which nodes were made in the course of a call or of a backward."""
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
 
-SpanT = TypeVar("SpanT", bound=tuple[int, int, Any])
+SpanT = TypeVar("SpanT", bound=tuple[Any, ...])
 """The first number, the one behind the last, and what was going on; spans come in order."""
 
 
@@ -19,13 +19,3 @@ def is_any_in(numbers: Sequence[int], start: int, stop: int) -> bool:
     """Return whether one of the sorted numbers is in ``[start, stop)``."""
     after = bisect_left(numbers, start)
     return after < len(numbers) and numbers[after] < stop
-
-
-def living_spans(spans: Iterable[SpanT], numbers: Sequence[int]) -> list[SpanT]:
-    """Return the spans with a living number in them, and the first one of each place."""
-    first: dict[object, SpanT] = {}
-    return [
-        span
-        for span in spans
-        if first.setdefault(span[2], span) is span or is_any_in(numbers, span[0], span[1])
-    ]

@@ -1,9 +1,10 @@
 """What is known of a PyTorch function that is called: its name, its tensors, whether it writes."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any
 
+import torch
 from torch import Tensor
 
 _ATTRIBUTE = type(Tensor.shape.__get__)  # type: ignore[attr-defined]
@@ -39,19 +40,35 @@ def may_write(func: Any) -> bool:
     return is_writing_operator or not isinstance(func, _OF_PYTORCH)
 
 
-def tensors_in(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> Iterator[Tensor]:
-    """Yield the tensors among the arguments of a call, also those in lists, a few levels deep."""
-    level: list[Any] = [*args, *(kwargs or {}).values()]
+def tensors_in(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[Tensor]:
+    """Return the tensors among the arguments of a call, also those in lists, a few levels deep."""
+    level: list[Any] = [*args, *kwargs.values()] if kwargs else [*args]
+    found: list[Tensor] = []
     for _ in range(MAX_DEPTH):
         below: list[Any] = []
         for argument in level:
             if isinstance(argument, Tensor):
-                yield argument
-            elif isinstance(argument, list | tuple):
+                found.append(argument)
+            elif type(argument) not in _NO_HOLDERS and isinstance(argument, list | tuple):
                 below += (item for item in argument if isinstance(item, _MAY_HOLD))
         if not below:
-            return
+            break
         level = below
+    return found
+
+
+def floats_in(args: Iterable[object]) -> Iterator[float]:
+    """Yield the floating-point numbers among some arguments and in lists, a few levels deep."""
+    for _ in range(MAX_DEPTH):
+        below: list[object] = []
+        for one in args:
+            if isinstance(one, float):
+                yield one
+            elif isinstance(one, list | tuple):
+                below += one[:MAX_NUMBERS]
+            elif isinstance(one, dict):
+                below += one.values()
+        args = below
 
 
 def results_of_collective(name: str, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
@@ -82,5 +99,7 @@ Before 2.12, PyTorch does not show a function mode `all_gather_coalesced`, `all_
 `reduce_scatter` and `scatter`. A recording cannot name them there.
 """
 
+_NO_HOLDERS = {int, float, bool, str, type(None), torch.Size, torch.dtype, torch.device}
 _MAY_HOLD = (Tensor, list, tuple)
 MAX_DEPTH = 5
+MAX_NUMBERS = 100

@@ -172,7 +172,7 @@ class GraphReader:
         sources = [None if number is None else log.source_of(number) for number in numbers]
         orders: Sequence[int | None] = unknown
         if log.spans:
-            orders = log.passes.orders(numbers, [[edge.target for edge in own] for own in edges])
+            orders = log.flow.orders_of(numbers, [[edge.target for edge in own] for own in edges])
         return [None if call is None else paths[id(call)] for call in calls], sources, orders
 
 

@@ -86,7 +86,7 @@ def _writes_since(situation: Situation, node: Node, row: _autograd.SavedFacts) -
     log = situation.log
     if row.saved_version is not None or not row.current_version:
         return log.writes_between(row.written, row.saved_version, row.current_version)
-    number, write = log.last_writes.get(row.written or 0, (0, None))
+    number, write = log.last_write(row.written)
     return () if write is None or number <= number_of(node) else (write,)
 
 
@@ -197,7 +197,7 @@ def find_changed_histories(situation: Situation) -> Iterator[Diagnosis]:
         for node in moved:
             leaf = _autograd.leaf_variable(node)
             storage = None if leaf is None else _autograd.storage_identity(leaf)
-            _, write = situation.log.last_writes.get(storage or 0, (0, None))
+            _, write = situation.log.last_write(storage)
             yield _changed("leaf-in-place", None if write is None else write.source, None)
 
 

@@ -35,8 +35,8 @@ def source_of(situation: Situation, node: Node) -> Source | None:
 
 def line_of_call(situation: Situation, operation: str) -> Source | None:
     """Return the line of the last recorded call of a function that cuts a tensor off its graph."""
-    cuts = [cut for cut, _ in situation.log.cuts.entries if cut.operation == operation]
-    return cuts[-1].source if cuts else None
+    calls = [call for call in situation.log.tape.calls if call.name == operation]
+    return situation.log.source_at(calls[-1].place) if calls else None
 
 
 def is_custom(node: Node) -> bool:

@@ -17,7 +17,6 @@ from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._graph.nodes import Source
 from leafgrad._messages import message
-from leafgrad._record.spans import find_span
 
 
 @check("once-differentiable", "no-formula")
@@ -29,7 +28,7 @@ def find_refusals(situation: Situation) -> Iterator[Diagnosis]:
         situation.failing.update(map(number_of, refusing))
         for (own, variant), node in reversed(alike.items()):
             at = own or _line_of_derivative(situation)
-            is_derived = find_span(situation.log.passes.spans, number_of(node)) is not None
+            is_derived = situation.log.flow.order_at(number_of(node)) > 0
             is_second = variant in {"marked", "compiled"} or is_derived or at is not own
             yield diagnosis(
                 "once-differentiable" if is_second else "no-formula",
@@ -56,7 +55,7 @@ def _variant(node: Node) -> str:
 def _line_of_derivative(situation: Situation) -> Source | None:
     """Return the line of the last backward pass that recorded a graph of its own."""
     passes = [one for one in situation.log.backwards.values() if not one.frees]
-    is_recorded = bool(situation.log.passes.spans and passes)
+    is_recorded = bool(situation.log.flow.orders and passes)
     return situation.log.source_at(passes[-1].place) if is_recorded else None
 
 

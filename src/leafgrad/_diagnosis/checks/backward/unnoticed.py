@@ -47,10 +47,9 @@ def find_silent_writes(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _writes_through_data(situation: Situation) -> Iterator[Change]:
-    hidden = situation.log.hidden_writes
-    for row in _autograd.read_saved(situation.live, ()) if hidden else ():
+    for row in _autograd.read_saved(situation.live, ()):
         node, storage = situation.live[row.node], row.written or 0
-        number, write = hidden.get(storage, (0, None))
+        number, write = situation.log.last_write(storage, is_hidden=True)
         if write is not None and number > number_of(node):
             yield Change(storage, write.source, node)
 
@@ -72,7 +71,7 @@ def find_different_recomputations(situation: Situation) -> Iterator[Diagnosis]:
         changes = [one for block in blocks for one in _writes_since(situation, block)]
         for group in grouped((one.at, one) for one in changes):
             yield _finding(situation, "recomputed-differently", group, variant="write")
-        late = {use.number for use in situation.log.uses.of_late_leaves()}
+        late = {number for call in situation.log.flow.late_uses() for number in range(*call[:2])}
         doubts = [(_doubt(block, late), block.nodes[0]) for block in blocks]
         for variant, node in {doubt: node for doubt, node in doubts if doubt}.items():
             at = source_of(situation, node)
@@ -84,12 +83,12 @@ def _writes_since(situation: Situation, block: _autograd.Block) -> Iterator[Chan
     newest = max(block.nodes, key=number_of)
     storages = map(_autograd.storage_identity, _leaves_of(block))
     for storage in dict.fromkeys(one or 0 for one in storages):
-        number, write = situation.log.last_writes.get(storage, (0, None))
+        number, write = situation.log.last_write(storage)
         if write is not None and number > number_of(newest):
             yield Change(storage, write.source, newest)
 
 
-def _doubt(block: _autograd.Block, late: set[int | None]) -> str:
+def _doubt(block: _autograd.Block, late: set[int]) -> str:
     """Return what may differ when a block runs again."""
     is_frozen = any(not _autograd.plain(one, "requires_grad") for one in _leaves_of(block))
     if is_frozen or not late.isdisjoint(map(_autograd.sequence_nr, block.nodes)):

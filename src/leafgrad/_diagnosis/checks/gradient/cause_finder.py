@@ -135,7 +135,7 @@ class CauseFinder:
         function = None if cause is None else self.paths.lossy_function(tensor)
         if function is None:
             return cause
-        name, _ = self.log.passes.custom_functions[function]
+        name, _ = self.log.tape.custom_functions[function]
         return Cause("custom-backward", "saved", self.log.source_of(function), operation=name)
 
     def _cause_of_use(self, tensor: Tensor) -> Cause:
