@@ -36,7 +36,6 @@ def find_refusals(situation: Situation) -> Iterator[Diagnosis]:
                 Severity.ERROR,
                 at=at,
                 variant=variant,
-                notes=[] if at else [message("no-formula.unrecorded")],
                 edits=_without_mark(at) if variant == "marked" else _straight_through(at),
                 operation=_autograd.node_name(node),
             )
