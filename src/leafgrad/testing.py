@@ -8,7 +8,7 @@ import torch
 from leafgrad._arguments.names import Names
 from leafgrad._arguments.signature import public_function
 from leafgrad._debug.finite_check import all_finite
-from leafgrad._debug.session import Session, StepReport
+from leafgrad._debug.session import Session
 from leafgrad._diagnosis.diagnose import diagnose
 from leafgrad._messages import message
 from leafgrad._record.record import Recording
@@ -86,7 +86,7 @@ def assert_trains(
     parameters = dict(model.named_parameters())
     fixed = _frozen_among([*parameters], [*frozen])
     before = {name: one.detach().clone() for name, one in parameters.items()}
-    with Session(model, show=_keep) as reports:
+    with Session(model, is_quiet=True) as reports:
         step()
     wrong = [*_differences(before, dict(model.named_parameters()), fixed)]
     if wrong:
@@ -118,7 +118,3 @@ def _differences(
         elif has_changed == (name in frozen):
             words = "changed" if has_changed else "unchanged"
             yield f"{name} {message(f'debug.trains.{words}')}"
-
-
-def _keep(_: StepReport) -> None:
-    """Print nothing: a failure shows the reports."""

@@ -144,6 +144,7 @@ from leafgrad._autograd.tensor import (
     storage_reference,
     storages_of_parameters,
     subclass_name,
+    sum_of_norms,
     unobserved,
     unwrapped,
     version,

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,7 +26,7 @@ class FiniteCheck:
             plain = [_plain(one) for one in tensors]
             if not plain:
                 return False
-            norm = torch.nn.utils.get_total_norm(plain)
+            norm = _autograd.sum_of_norms(plain)
             if norm.device.type == "cpu":
                 return not math.isfinite(norm.item()) and not all_finite(plain)
             return self._read_later(norm)
@@ -41,10 +40,10 @@ class FiniteCheck:
         return not all(math.isfinite(one.item()) for one in arrived)
 
 
-def _plain(tensor: Any) -> Tensor:
+def _plain(tensor: Tensor) -> Tensor:
     """Return the numbers of this process, as a dense tensor."""
-    tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
-    return tensor.coalesce().values() if tensor.is_sparse else tensor.detach()
+    local: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return local.coalesce().values() if local.is_sparse else local
 
 
 def all_finite(tensors: Iterable[Tensor]) -> bool:

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import NoReturn
 
 from leafgrad._debug.errors import remove_own_frames
-from leafgrad._debug.session import STEPS, Session, StepReport
+from leafgrad._debug.session import STEPS, Session
 from leafgrad._messages import message
 
 
@@ -25,7 +25,7 @@ def main() -> None:
     is_demonstration = options.script is None
     if is_demonstration:
         options.script = _demonstration()
-    session = Session(first=options.first, show=_do_not_show if options.json else None)
+    session = Session(first=options.first, is_quiet=options.json)
     error = None
     try:
         with session:
@@ -86,7 +86,7 @@ def _run_file(file: Path) -> None:
 
 
 def _summarise(session: Session, error: BaseException | None, options: Namespace) -> None:
-    """Say that nothing was found, or print everything for a program."""
+    """Print that nothing was found, or everything for a program."""
     if options.json:
         found = [{"step": step, **report.to_dict()} for step, report in session.reports]
         message_of_error = None if error is None else f"{type(error).__name__}: {error}"
@@ -95,10 +95,6 @@ def _summarise(session: Session, error: BaseException | None, options: Namespace
     elif not session.reports and error is None:
         key = "debug.clean" if session.backward_count else "debug.no-backward"
         print(message(key, count=min(session.step - 1, STEPS) or 1), file=sys.stderr)
-
-
-def _do_not_show(_: StepReport) -> None:
-    """Leave the reports to `_summarise`."""
 
 
 def _exit_by(error: BaseException) -> NoReturn:

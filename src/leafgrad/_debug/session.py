@@ -5,7 +5,7 @@ import os
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from types import TracebackType
@@ -40,6 +40,8 @@ MOST_RECORDINGS = 5
 
 
 NOTHING = Report(())
+PLAIN = {"retain_graph", "create_graph"}
+"""The arguments of a backward pass from a loss; others start elsewhere, or fill chosen leaves."""
 
 
 class StepReport(NamedTuple):
@@ -63,13 +65,14 @@ class Session:
         model: Any = None,
         optimizers: Iterable[Optimizer] = (),
         first: int = 1,
-        show: Callable[[StepReport], None] | None = None,
+        *,
+        is_quiet: bool = False,
     ) -> None:
-        """Prepare to record from step `first` on, and to pass reports to `show`."""
+        """Prepare to record from step `first` on."""
         self.model = model
         self.optimizers = [*optimizers]
         self.first = first
-        self.show = show or show_on_standard_error
+        self.is_quiet = is_quiet
         self.reports: list[StepReport] = []
         self.step = 1
         self.backward_count = 0
@@ -86,7 +89,7 @@ class Session:
         self._was_finite = True
         self._wants_recording = False
         self._is_in_backward = False
-        self._seen: set[tuple[object, ...]] = set()
+        self._seen = set[tuple[object, ...]]()
         self._explained: BaseException | None = None
 
     def __enter__(self) -> list[StepReport]:
@@ -94,9 +97,12 @@ class Session:
         self.thread = threading.get_ident()
         self._modes = _autograd.function_mode_stack()
         for owner in (torch.Tensor, torch.autograd):
-            self._exits.callback(_replace(owner, "backward", self._watched(owner.backward)))  # type: ignore[attr-defined]
-        self._exits.callback(register_optimizer_step_pre_hook(self._before_step).remove)
-        self._exits.callback(register_optimizer_step_post_hook(self._after_step).remove)
+            self._exits.enter_context(self._watched(owner))
+        for hook in (
+            register_optimizer_step_pre_hook(self._before_step),
+            register_optimizer_step_post_hook(self._after_step),
+        ):
+            self._exits.callback(hook.remove)
         if self.first <= 1:
             self._start_recording()
         _sessions.add(self)
@@ -174,32 +180,39 @@ class Session:
 
     # --- Backward passes
 
-    def _watched(self, original: Callable[..., None]) -> Callable[..., None]:
-        """Wrap a function that runs a backward pass."""
+    @contextmanager
+    def _watched(self, owner: Any) -> Iterator[None]:
+        """Replace a function that runs a backward pass, unless it was replaced again since."""
+        original = owner.backward
 
         @functools.wraps(original)
-        def backward(tensors: Any, gradient: Any = None, *args: Any, **kwargs: Any) -> None:
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
             if self._is_in_backward or threading.get_ident() != self.thread:
-                return original(tensors, gradient, *args, **kwargs)
+                return original(tensors, *args, **kwargs)
             self._is_in_backward = True
             try:
-                with self._diagnosed(tensors, is_whole=kwargs.get("inputs") is None):
-                    return original(tensors, gradient, *args, **kwargs)
+                with self._diagnosed(tensors, is_plain=not args and PLAIN.issuperset(kwargs)):
+                    return original(tensors, *args, **kwargs)
             finally:
                 self._is_in_backward = False
 
-        return backward
+        owner.backward = backward
+        try:
+            yield
+        finally:
+            if owner.backward is backward:
+                owner.backward = original
 
     @contextmanager
-    def _diagnosed(self, loss: Any, *, is_whole: bool) -> Iterator[None]:
+    def _diagnosed(self, loss: Any, *, is_plain: bool) -> Iterator[None]:
         """Diagnose a loss before its backward pass; report after it, or explain its error."""
         loss = [loss] if isinstance(loss, Tensor) else [*loss]
         self.backward_count += 1
         report = Report(())
-        if self.recording is not None and self._passes < MOST_PASSES and is_whole:
+        if self.recording is not None and self._passes < MOST_PASSES and is_plain:
             self._passes += 1
             report = self._diagnose(loss)
-        elif self.recording is None and self._check.has_failed([one.detach() for one in loss]):
+        elif self.recording is None and self._check.has_failed(loss):
             self._note_not_finite(loss)
         try:
             yield
@@ -249,40 +262,22 @@ class Session:
         if not serious <= self._seen:
             self._seen |= serious
             self.reports.append(StepReport(self.step, report))
-            self.show(self.reports[-1])
-
-
-def show_on_standard_error(found: StepReport) -> None:
-    """Print a report where it does not mix with what the program prints."""
-    print(message("debug.found", step=found.step), file=sys.stderr)
-    found.report.show(sys.stderr)
+            if not self.is_quiet:
+                print(message("debug.found", step=self.step), file=sys.stderr)
+                report.show(sys.stderr)
 
 
 def _bad_gradients(is_finite: Mapping[str, bool]) -> Diagnosis:
     """Return the finding about gradients whose graph is gone."""
     names = [name for name, is_fine in is_finite.items() if not is_fine]
     words = list_names(names, [*is_finite])
-    headline = message("debug.gradients", names=words, count=len(names))
-    advice = Help(text=message("debug.gradients-help"))
     return Diagnosis(
         code="nan-gradient",
         severity=Severity.ERROR,
-        headline=headline,
+        headline=message("debug.gradients", names=words, count=len(names)),
         subject=(*names,),
-        help=(advice,),
+        help=(Help(text=message("debug.gradients-help")),),
     )
-
-
-def _replace(owner: Any, name: str, function: Any) -> Callable[[], None]:
-    """Replace a function; return what puts it back, unless it was replaced again since."""
-    original = getattr(owner, name)
-    setattr(owner, name, function)
-
-    def put_back() -> None:
-        if getattr(owner, name) is function:
-            setattr(owner, name, original)
-
-    return put_back
 
 
 _sessions: WeakSet[Session] = WeakSet()

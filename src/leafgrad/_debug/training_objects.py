@@ -2,8 +2,7 @@
 
 import gc
 import inspect
-import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from torch import Tensor, nn
@@ -12,6 +11,7 @@ from torch.optim import Optimizer
 from leafgrad import _autograd
 from leafgrad._arguments.names import named_tensors
 from leafgrad._arguments.outputs import gradient_edges
+from leafgrad._record.place import is_library_file
 
 Kind = TypeVar("Kind")
 
@@ -27,32 +27,26 @@ def parameters_of(optimizers: Iterable[Optimizer]) -> dict[int, Tensor]:
     return {id(one): one for group in groups for one in group["params"]}
 
 
-def leaves_behind(loss: Any) -> set[int]:
-    """Return the identities of the leaves that a backward pass from a loss reaches."""
-    with _autograd.unobserved():
-        ends = [one for one in loss if isinstance(one, Tensor)]
-        graph = _autograd.walk([node for node, _ in gradient_edges(ends)])
-        return {id(leaf) for leaf in map(_autograd.leaf_variable, graph) if leaf is not None}
-
-
 def trained_by(
-    loss: Any, model: Any = None, optimizers: Iterable[Optimizer] = ()
+    loss: Iterable[Tensor], model: Any = None, optimizers: Iterable[Optimizer] = ()
 ) -> tuple[Any, list[Optimizer]]:
     """Return which parameters a backward pass should reach, by name, and who will change them.
 
     Of several optimizers, as those of a generator and a discriminator, only those count that hold
     a parameter which the loss reaches. Objects that were not passed are searched for.
     """
-    reached = leaves_behind(loss)
     optimizers = [*(optimizers or living(Optimizer))]
-    used = [one for one in optimizers if not reached.isdisjoint(parameters_of([one]))]
-    trained = parameters_of(used or optimizers)
-    if model is None:
-        model = _models_with({*trained} or reached)
-    idle = parameters_of(optimizers).keys() - trained.keys()
-    if idle and model is not None:
-        with _autograd.unobserved():
-            model = {name: one for name, one in named_tensors(model) if id(one) not in idle}
+    with _autograd.unobserved():
+        graph = _autograd.walk([node for node, _ in gradient_edges([*loss])])
+        reached = {id(leaf) for leaf in map(_autograd.leaf_variable, graph) if leaf is not None}
+        used = [one for one in optimizers if not reached.isdisjoint(parameters_of([one]))]
+        trained = parameters_of(used or optimizers)
+        if model is None:
+            model = _models_with({*trained} or reached)
+        idle = parameters_of(optimizers).keys() - trained.keys()
+        if not idle.isdisjoint(id(one) for _, one in named_tensors(model)):
+            named = named_tensors(model)
+            model = {name: one for name, one in named if one.requires_grad and id(one) not in idle}
     return model or None, used or optimizers
 
 
@@ -70,30 +64,25 @@ def finite_gradients(model: Any, optimizer: Optimizer | None) -> dict[str, bool]
 
 def _models_with(wanted: set[int]) -> nn.Module | Mapping[str, nn.Module]:
     """Return the outermost modules that have some of these parameters, under their names."""
-    with _autograd.unobserved():
-        holders = {
-            id(one): one
-            for one in living(nn.Module)
-            if any(id(parameter) in wanted for parameter in one.parameters())
-        }
+    holders = {
+        id(one): one
+        for one in living(nn.Module)
+        if any(id(parameter) in wanted for parameter in one.parameters())
+    }
     inner = {id(child) for one in holders.values() for child in [*one.modules()][1:]}
     outermost = [one for key, one in holders.items() if key not in inner]
     if len(outermost) == 1:
         return outermost[0]
-    return {_variable_of(one) or f"{type(one).__name__}_{n}": one for n, one in enumerate(outermost)}
+    return {_variable_of(one) or f"module_{number}": one for number, one in enumerate(outermost)}
 
 
 def _variable_of(wanted: object) -> str | None:
-    """Return the name of a variable of the running functions that holds an object."""
+    """Return the variable of the running functions that holds an object."""
     frame = inspect.currentframe()
     while frame is not None:
-        if not _is_own(frame.f_globals):
+        if not is_library_file[frame.f_code.co_filename]:
             for name, value in [*frame.f_locals.items()]:
                 if value is wanted and name != "self":
                     return name
         frame = frame.f_back
     return None
-
-
-def _is_own(variables: Mapping[str, Any]) -> bool:
-    return str(variables.get("__name__", "")).partition(".")[0] in {"leafgrad", "torch"}

@@ -128,14 +128,14 @@ def _finding(situation: Situation, group: Sequence[Conflict]) -> Diagnosis:
         at=at,
         variant=variant,
         secondary=spans("in-place.saved", source_of(situation, first.node), but=at),
-        notes=_notes(first, at=at, is_sure=is_sure),
+        notes=_notes(first, is_sure=is_sure),
         edits=edits,
         **unnamed,
         name=changed or "x",
     )
 
 
-def _notes(first: Conflict, *, at: object, is_sure: bool) -> list[str]:
+def _notes(first: Conflict, *, is_sure: bool) -> list[str]:
     saver, name = _autograd.node_name(first.node), first.saved.name
     writers = [one.within or one.operation for one in first.writes]
     notes = [

@@ -16,7 +16,6 @@ from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._explain.custom_backward import parse_backward
 from leafgrad._graph.nodes import Source
-from leafgrad._messages import message
 from leafgrad._record.spans import find_span
 
 
