@@ -21,7 +21,7 @@ from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
 from leafgrad._diagnosis.registry import CHECKS, rank
 from leafgrad._diagnosis.report import Report
 from leafgrad._diagnosis.situation import Situation
-from leafgrad._graph.code_files import short_path
+from leafgrad._graph.code_files import is_installed, short_path
 from leafgrad._messages import message
 from leafgrad._record.record import Recording
 
@@ -113,7 +113,8 @@ def _with_one_help(found: Iterable[Diagnosis]) -> Report:
         replace(one, help=tuple(advice for advice in one.help if advice.text not in general))
         for one in found
     ]
-    script = sys.argv[0] if sys.argv[0].endswith(".py") else message("debug.script")
+    is_script = sys.argv[0].endswith(".py") and not is_installed(sys.argv[0])
+    script = sys.argv[0] if is_script else message("debug.script")
     return Report((*kept,), help=message("debug.unrecorded", script=short_path(script)))
 
 
