@@ -29,6 +29,8 @@ def read_names(names: Names) -> torch.nn.Module | Mapping[str, Named] | None:
     pairs: list[Any] = [*others] if isinstance(others, Iterable) else [None]
     if not all(isinstance(pair, tuple) and len(pair) == _PAIR for pair in pairs):
         raise TypeError(message("errors.names.type", type=type(others).__name__))
+    if not pairs and isinstance(others, Iterator):
+        raise ValueError(message("errors.used-up"))
     by_name: dict[str, Named] = {}
     for name, named in pairs:
         if isinstance(name, str) and by_name.setdefault(name, named) is not named:

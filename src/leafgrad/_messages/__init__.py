@@ -74,6 +74,14 @@ def messages_of(table: str) -> dict[str, str]:
     return {key.rpartition(".")[2]: chosen[key] for key in keys}
 
 
+def code_of_error(text: str) -> str | None:
+    """Return the code of the diagnosis that explains an error message of PyTorch's."""
+    for key, entry in _messages(ENGLISH).items():
+        if key.endswith(".pytorch") and any(part in text for part in entry):
+            return key.removesuffix(".pytorch")
+    return None
+
+
 @cache
 def _messages(of: str) -> dict[str, Any]:
     """Return the messages of a language by their whole keys."""

@@ -17,6 +17,7 @@ from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._graph.nodes import Source
 from leafgrad._messages import message
+from leafgrad._record.spans import find_span
 
 
 @check("once-differentiable", "no-formula")
@@ -35,7 +36,6 @@ def find_refusals(situation: Situation) -> Iterator[Diagnosis]:
                 Severity.ERROR,
                 at=at,
                 variant=variant,
-                notes=[] if at else [message("no-formula.unrecorded")],
                 edits=_without_mark(at) if variant == "marked" else _straight_through(at),
                 operation=_autograd.node_name(node),
             )
