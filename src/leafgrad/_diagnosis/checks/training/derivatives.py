@@ -17,7 +17,7 @@ from leafgrad._graph.nodes import Source
 def find_constant_derivatives(situation: Situation) -> Iterator[Diagnosis]:
     """Find derivatives without a graph beside which another path leads to what is trained."""
     with _autograd.unobserved():
-        if not any(cut.operation == "grad" for cut, _ in situation.log.cuts.entries):
+        if not any(call.name == "grad" for call in situation.log.tape.calls):
             return
         paths = Paths(situation.outputs, situation.log)
         names: dict[Source | None, list[str]] = {}
