@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import CheckpointError, checkpoint
 
 from leafgrad import Report, diagnose, laplacian, record
 from leafgrad._diagnosis.build import list_names
@@ -684,3 +684,40 @@ def test_loss_that_is_a_leaf_with_several_elements_is_diagnosed() -> None:
     with record() as recording:
         loss = torch.tensor((x * 2).tolist(), requires_grad=True)
     assert code_of(x, loss, recording) == "no-graph"
+
+
+def test_expression_to_detach_is_marked_on_the_line_of_the_loss() -> None:
+    net = nn.ModuleDict({"student": nn.Linear(4, 2), "teacher": nn.Linear(4, 2)})
+    x = torch.randn(3, 4)
+    with record() as recording:
+        loss = (net["student"](x) - net["teacher"](x)).square().mean()
+    (found,) = diagnose(loss, net, recording=recording, expect=["student"])
+    assert found.code == "unexpected-gradient"
+    assert found.help[0].edits[0].after[0].endswith('- net["teacher"](x).detach()).square().mean()')
+
+
+def test_optimizer_is_marked_in_the_function_that_was_recorded() -> None:
+    model = nn.ModuleDict({"body": nn.Linear(4, 4), "head": nn.Linear(4, 1)})
+    optimizer = torch.optim.SGD(model["body"].parameters(), lr=0.1)
+    with record() as recording:
+        loss = model["head"](model["body"](torch.ones(2, 4))).mean()
+    report = diagnose(loss, model, optimizer, recording=recording)
+    (found,) = report
+    assert (found.code, found.subject) == ("not-in-optimizer", ("head.weight", "head.bias"))
+    assert line_of(report).startswith('optimizer = torch.optim.SGD(model["body"].parameters()')
+    assert not found.help[0].edits
+
+
+def test_checkpoint_that_computes_other_tensors_is_an_error() -> None:
+    sizes = iter([2, 3, 3])
+
+    def block(x: torch.Tensor) -> torch.Tensor:
+        return x[: next(sizes)].exp().sin()
+
+    x = torch.ones(3, requires_grad=True)
+    with record() as recording:
+        loss = checkpoint(block, x, use_reentrant=False).sum()
+    (found,) = diagnose(loss, recording=recording, gradients=True)
+    assert (found.code, found.severity) == ("recomputed-differently", "error")
+    with pytest.raises(CheckpointError):
+        loss.backward()

@@ -40,7 +40,7 @@ CODES = {
     "data-write": "silent-write copied",
     "detach": "detached no-graph dead-term",
     "half-overflow": "nan-value nan-gradient",
-    "hook": "zero-gradient",
+    "hook": "zero-gradient gradients-not-checked",
     "in-place-leaf": "leaf-in-place",
     "inference-mode": "no-grad no-graph",
     "infinity-scaled": "nan-value nan-gradient",

@@ -107,6 +107,13 @@ def statement_at(source: Source | None) -> ast.stmt | None:
     return around[-1] if around else None
 
 
+def function_around(source: Source) -> ast.FunctionDef | None:
+    """Return the innermost function that holds the line of a span."""
+    functions = [node for node in ast.walk(parse(source.file)) if isinstance(node, ast.FunctionDef)]
+    around = [one for one in functions if one.lineno <= source.line <= (one.end_lineno or 0)]
+    return around[-1] if around else None
+
+
 def text_of(source: Source, node: ast.expr) -> str:
     """Return the code of an expression."""
     return ast.get_source_segment("".join(linecache.getlines(source.file)), node) or ""

@@ -132,7 +132,7 @@ class Situation:
         try:
             return self._traced(values=True, gradients=True, grad_outputs=self._ones())
         except RuntimeError as error:
-            self.why_not_run = str(error).partition(". ")[0]
+            self.why_not_run = str(error).partition("\n")[0].partition(". ")[0]
             return None
 
     def _traced(self, **options: Any) -> GraphTrace:

@@ -10,6 +10,8 @@ import torch
 from leafgrad import _autograd
 from leafgrad._arguments.names import named_tensors
 from leafgrad._diagnosis.build import diagnosis, list_names
+from leafgrad._diagnosis.checks.backward.nodes import source_of
+from leafgrad._diagnosis.checks.backward.repeated import without_reentrance
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity, Span
 from leafgrad._diagnosis.edits import expression_at, wrap
 from leafgrad._diagnosis.registry import check
@@ -108,6 +110,21 @@ def _spans_of_masks(masks: list[TracedNode]) -> Iterator[Span]:
             yield Span(source=node.source, label=message("nan-value.mask"))
 
 
+def _not_checked(situation: Situation, variant: str, error: str) -> Diagnosis:
+    """Return that the trial failed; unless that is due to the trial, `backward()` fails as well."""
+    if error.startswith("torch.utils.checkpoint: "):
+        nodes = [block.nodes[0] for block in _autograd.checkpointed_blocks(situation.live)]
+        at = source_of(situation, nodes[0]) if len(nodes) == 1 else None
+        return diagnosis("recomputed-differently", Severity.ERROR, at=at, variant="shapes")
+    blocks = [node for node in situation.live if _autograd.is_reentrant_checkpoint(node)]
+    sources = [source_of(situation, node) for node in blocks]
+    at = next(filter(None, sources), None) if variant == "reentrant" else None
+    edits = without_reentrance(at)
+    code = "gradients-not-checked"
+    severity = Severity.NOTE if variant else Severity.WARNING
+    return diagnosis(code, severity, at=at, variant=variant, edits=edits, error=error)
+
+
 @check("nan-gradient", "gradients-not-checked")
 def find_gradients(situation: Situation) -> Iterator[Diagnosis]:
     """Find where a gradient first stops being finite, unless a value already did."""
@@ -118,7 +135,7 @@ def find_gradients(situation: Situation) -> Iterator[Diagnosis]:
             if not error and situation.failing:
                 return  # another finding says that the pass has already run
             variant = "reentrant" if "use_reentrant" in error else "" if error else "freed"
-            yield diagnosis("gradients-not-checked", Severity.NOTE, variant=variant, error=error)
+            yield _not_checked(situation, variant, error)
         return
     has_infinity = False
     has_value_turns = any(node.value_turns for node in trace.nodes)

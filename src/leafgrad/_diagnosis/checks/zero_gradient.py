@@ -1,5 +1,6 @@
 """Gradients that are zero everywhere: the operation that makes them zero, and why."""
 
+import ast
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -10,11 +11,13 @@ import torch
 
 from leafgrad import _autograd
 from leafgrad._diagnosis.build import diagnosis
-from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
+from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
+from leafgrad._diagnosis.edits import parse
+from leafgrad._diagnosis.edits import replace as replace_code
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._graph.gradient_norms import norm_of
-from leafgrad._graph.nodes import Shape, TracedEdge, TracedNode, place_text
+from leafgrad._graph.nodes import Shape, Source, TracedEdge, TracedNode, place_text
 from leafgrad._graph.summary import TensorSummary
 
 Nodes = Sequence[TracedNode]
@@ -106,7 +109,27 @@ def _finding(
     if variant in {"dead", "bounded"} and _is_margin(origin.maker, nodes, situation):
         variant = "margin"
     severity = Severity.NOTE if variant == "margin" else Severity.WARNING
-    return diagnosis("zero-gradient", severity, subject=names, at=at, variant=variant, place=place)
+    edits = _without_dead_units(at) if variant == "dead" else ()
+    return diagnosis(
+        "zero-gradient",
+        severity,
+        subject=names,
+        at=at,
+        variant=variant,
+        edits=edits,
+        place=place,
+    )
+
+
+def _without_dead_units(at: Source | None) -> tuple[Edit, ...]:
+    """Replace the one ``nn.ReLU()`` of a file by ``nn.LeakyReLU()``."""
+    nodes = () if at is None else ast.walk(parse(at.file))
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
+    found = [call for call in calls if ast.unparse(call.func).rpartition(".")[2] == "ReLU"]
+    if at is None or len(found) != 1:
+        return ()
+    module = ast.unparse(found[0].func).removesuffix("ReLU")
+    return replace_code(at, found[0], f"{module}LeakyReLU()")
 
 
 def _variant(origin: Origin, nodes: Nodes) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import linecache
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from leafgrad._diagnosis.build import diagnosis
 from leafgrad._diagnosis.checks.backward.nodes import number_of, source_of
 from leafgrad._diagnosis.custom_backward import parse_backward
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
-from leafgrad._diagnosis.edits import delete, marked, node_at, parse, replace, text_of
+from leafgrad._diagnosis.edits import marked, node_at, parse, replace, text_of
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._graph.nodes import Source
@@ -71,7 +72,8 @@ def _without_mark(at: Source | None) -> tuple[Edit, ...]:
     ]
     if at is None or len(marks) != 1:
         return ()
-    return delete(Source(file=at.file, line=marks[0].lineno, function=at.function))
+    line = linecache.getline(at.file, marks[0].lineno).rstrip("\n")
+    return (Edit(file=at.file, line=marks[0].lineno, before=line, after=()),)
 
 
 def _straight_through(at: Source | None) -> tuple[Edit, ...]:

@@ -42,11 +42,11 @@ def find_parameters_ready_twice(situation: Situation) -> Iterator[Diagnosis]:
                 subject=twice,
                 at=at,
                 variant="unused" if is_strict else "",
-                edits=_without_reentrance(at),
+                edits=without_reentrance(at),
             )
 
 
-def _without_reentrance(at: Source | None) -> tuple[Edit, ...]:
+def without_reentrance(at: Source | None) -> tuple[Edit, ...]:
     """Replace ``use_reentrant=True`` on the lines of a file."""
     if at is None:
         return ()

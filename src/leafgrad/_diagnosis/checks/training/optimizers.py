@@ -11,8 +11,8 @@ from torch.optim import Optimizer
 from leafgrad import _autograd
 from leafgrad._diagnosis.build import diagnosis
 from leafgrad._diagnosis.checks.training.moves import move_above_forward
-from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
-from leafgrad._diagnosis.edits import marked, parse
+from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
+from leafgrad._diagnosis.edits import call_at, function_around, marked, parse, replace
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._graph.nodes import Source
@@ -30,15 +30,16 @@ def find_parameters_of_another_model(situation: Situation) -> Iterator[Diagnosis
         reached = {id(leaf) for leaf in map(_autograd.leaf_variable, situation.live)}
         missing = [name for one, name in named.items() if one in reached and one not in held]
         foreign = [one for one in held if one not in named and one not in reached]
-        at = _line_that_makes(situation)
+        at = _line_that_makes(situation) if missing or foreign else None
         if missing:
             yield diagnosis(
                 "not-in-optimizer",
                 _severity(missing, [named[one] for one in held if one in named], foreign),
                 subject=missing,
                 at=at,
+                variant="" if foreign else "left-out",
                 notes=[message("not-in-optimizer.foreign", count=len(foreign))] if foreign else [],
-                edits=move_above_forward(situation, at),
+                edits=move_above_forward(situation, at) if foreign else (),
             )
         elif foreign and any(_is_held_by_optimizer_only(situation, one) for one in foreign):
             yield diagnosis(
@@ -85,13 +86,18 @@ _LIST_AND_ARGUMENT = 2
 def _line_that_makes(situation: Situation) -> Source | None:
     """Return the call that makes the optimizer, if one line of the recorded files does."""
     kinds = {type(one).__name__ for one in situation.optimizers}
-    calls = [
-        marked(Source(file=source.file, line=0, function=source.function), node)
-        for source in {one.file: one for one in situation.log.sources()}.values()
-        for node in ast.walk(parse(source.file))
-        if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in kinds
-    ]
-    return calls[0] if len(calls) == 1 else None
+    sources = [*{(one.file, one.function): one for one in situation.log.sources()}.values()]
+    for find_scope in (function_around, lambda source: parse(source.file)):
+        scopes = {scope: source for source in sources if (scope := find_scope(source))}
+        calls = {
+            marked(Source(file=source.file, line=0, function=source.function), node): None
+            for scope, source in scopes.items()
+            for node in ast.walk(scope)
+            if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in kinds
+        }
+        if len(calls) == 1:
+            return next(iter(calls))
+    return None
 
 
 @check("zero-learning-rate")
@@ -103,13 +109,21 @@ def find_zero_learning_rates(situation: Situation) -> Iterator[Diagnosis]:
             with _autograd.unobserved():
                 names = {id(one): name for name, one in situation.named.items()}
                 held = [id(one) for group in idle for one in group["params"]]
-            is_all = len(idle) == len(optimizer.param_groups)
+            is_all, at = len(idle) == len(optimizer.param_groups), _line_that_makes(situation)
             yield diagnosis(
                 "zero-learning-rate",
                 Severity.WARNING if is_all else Severity.NOTE,
                 subject=[names[one] for one in held if one in names],
-                at=_line_that_makes(situation),
+                at=at,
+                edits=_with_rate(at) if is_all else (),
             )
+
+
+def _with_rate(at: Source | None) -> tuple[Edit, ...]:
+    """Replace the learning rate in the call that makes an optimizer."""
+    call = call_at(at)
+    rates = [] if call is None else [one for one in call.keywords if one.arg == "lr"]
+    return () if at is None else tuple(e for one in rates for e in replace(at, one, "lr=1e-3"))
 
 
 def _is_without_rate(group: dict[str, Any]) -> bool:

@@ -10,6 +10,8 @@ from leafgrad import _autograd
 from leafgrad._arguments.outputs import gradient_edges
 from leafgrad._diagnosis.build import diagnosis
 from leafgrad._diagnosis.checks.backward.nodes import source_of, spans
+from leafgrad._diagnosis.checks.gradient.cause import Cause, cause_of_cut
+from leafgrad._diagnosis.checks.gradient.fixes import edits_for
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
 from leafgrad._diagnosis.edits import append, marked, node_at
 from leafgrad._diagnosis.paths import Paths
@@ -48,9 +50,17 @@ def find_dead_terms(situation: Situation) -> Iterator[Diagnosis]:
         for name in dead if any(living.values()) else ():
             term = situation.terms[name]
             if _autograd.plain(term, "dtype").is_floating_point:
-                cuts = Paths([term], situation.log).cuts_before(term)
-                at = next((cut.source for cut in cuts), None)
-                yield diagnosis("dead-term", Severity.WARNING, subject=[name], at=at)
+                cuts = map(cause_of_cut, Paths([term], situation.log).cuts_before(term))
+                cause = next(cuts, Cause("dead-term"))
+                edits = edits_for(cause, name)
+                yield diagnosis(
+                    "dead-term",
+                    Severity.WARNING,
+                    subject=[name],
+                    at=cause.at,
+                    variant="" if cause.at else "constant",
+                    edits=edits,
+                )
 
 
 def _reaches(term: Tensor, trained: set[int]) -> bool:
@@ -101,14 +111,24 @@ def _lines_to_detach(situation: Situation, leaves: dict[Node, str | None]) -> It
         name, found = leaves[node], set[bool]()
         found = set() if name is None else {_is_in(name, situation)}
         kinds[node] = found.union(*(kinds[after] for after, _ in graph[node] if after is not None))
-    seen: set[Source] = set()
+    seen = set[object]()
     for node, successors in graph.items():
         for after, _ in successors if True in kinds[node] else ():
             at = None if after is None else source_of(situation, after)
             is_last = after is not None and kinds[after] == {False}
-            if is_last and at is not None and at not in seen and at != source_of(situation, node):
-                seen.add(at)
+            place = _expression(at)
+            if (
+                is_last
+                and at is not None
+                and place not in {*seen, _expression(source_of(situation, node))}
+            ):
+                seen.add(place)
                 yield at
+
+
+def _expression(at: Source | None) -> object:
+    """Return what distinguishes two expressions, also on one line."""
+    return at and (at, at.column, at.end_column)
 
 
 @check("broadcast-loss")
