@@ -35,6 +35,8 @@ PAGE = SETUP + ":::{{claim}} a/b\n{0}\n:::\n\n```{{code-cell}} python\n{1}\n```\
         ("It takes 3 ms, or 3000 µs.", "time = 0.003\nassert time > 0"),
         ("The rest is 5.55e-17.", "rest = 0.1 + 0.2 - 0.3\nassert rest\nprint(rest)"),
         ("Without `strip` and instead of `rstrip`, it is a.", "assert words[1] == 'a'"),
+        ("At 5% a year, 1,000,000 grow.", "grown = 10**6 * 1.05\nassert grown > 10**6"),
+        ("A quarter is 0.25.", "quarter = 1 / 4\nassert quarter < 1"),
         ("The flag is `reverse=True`.", "for reverse in (True, False):\n    assert words"),
     ],
 )
@@ -55,6 +57,8 @@ def test_mentioned_code_and_numbers_occur(judge: Judge, sentence: str, evidence:
             "Key",
         ),
         ("The root of 2 is about 1.42.", "print(math.sqrt(2))", "1.42"),
+        ("At 6% a year, it grows.", "grown = 100 * 1.05\nassert grown > 100", "6%"),
+        ("It is 100,000.", "size = 10**6\nassert size > 1", "100,000"),
         ("There are 3 words.", "assert len(words) == 2", "3"),
         ("All are 1.", "import numpy as np\nassert (np.zeros(3) < 0.5).all()", "1"),
         ("There are 2 words. In 3 lines.", "assert len(words) == 2", "3"),

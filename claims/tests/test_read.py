@@ -101,10 +101,11 @@ def test_include_path_is_resolved_as_in_sphinx(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     page = tmp_path / "sub" / "page.md"
     page.write_text("```{include} /part.md\n```\n")
-    (read,) = read_pages([page], Config(root=tmp_path))
+    assert read_pages([page], Config(root=tmp_path))[0].of(Escape) == (Escape(line=1, because=""),)
+    (read,) = read_pages([page], Config(root=tmp_path, python_fences="refuse"))
     rule = "an included file must be judged itself, and part.md is not: name it among the pages"
     assert [problem.message for problem in read.problems] == [rule]
-    judged = Config(root=tmp_path, pages=("part.md",))
+    judged = Config(root=tmp_path, pages=("part.md",), python_fences="refuse")
     assert read_pages([page], judged)[0].problems == ()
     assert read_pages([page, tmp_path / "part.md"], Config(root=tmp_path))[0].problems == ()
 

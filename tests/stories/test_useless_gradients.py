@@ -175,7 +175,7 @@ def the_deviation_within_a_batch_of_one() -> Diagnosed:
     return loss, {"values": values}, recording
 
 
-@stories("https://github.com/huggingface/trl/pull/7251", "nan-value", "scores", help="entr")
+@stories("https://github.com/huggingface/trl/pull/7251", "nan-value", "scores", help="torch.xlogy(")
 def an_entropy_over_masked_tokens() -> Diagnosed:
     scores = torch.tensor([[1.0, 2.0, 0.0]], requires_grad=True)
     mask = torch.tensor([[False, False, True]])
@@ -189,7 +189,7 @@ def an_entropy_over_masked_tokens() -> Diagnosed:
     "https://github.com/vanderschaarlab/synthcity/issues/331",
     "nan-value",
     "encoder.weight",
-    help="clamp",
+    help=".clamp(max=80)",
 )
 def a_variance_that_is_the_exponential_of_anything() -> Diagnosed:
     encoder = nn.Linear(1, 1, bias=False)
@@ -255,7 +255,7 @@ def a_gamma_correction_of_black() -> Diagnosed:
     return loss, {"shade": shade}, recording
 
 
-@stories("https://github.com/e3nn/e3nn/issues/112", "nan-value", "position", help="where")
+@stories("https://github.com/e3nn/e3nn/issues/112", "nan-value", "position", help="torch.where(")
 def a_direction_between_equal_positions() -> Diagnosed:
     position = torch.zeros(3, requires_grad=True)
     with record(values=True) as recording:

@@ -8,7 +8,7 @@ from pathlib import Path
 from sphinx_claims._config import TABLE, Config, relative_path
 from sphinx_claims._executing.raised import describe
 from sphinx_claims._judging.anchors import claim_anchor
-from sphinx_claims._page import Claim, Page, Problem
+from sphinx_claims._page import Claim, Escape, Page, Problem
 from sphinx_claims._reading.include import unjudged_includes
 from sphinx_claims._reading.read import read_page
 
@@ -35,8 +35,14 @@ def read_pages(
     for file in files:
         page = _read(file, config)
         misfits = (found for claim in page.claims for found in _misfits(page, claim, taken, config))
-        problems = (*page.problems, *misfits, *unjudged_includes(page, judged_files))
-        pages.append(with_settings(dataclasses.replace(page, problems=problems), config))
+        unjudged = [*unjudged_includes(page, judged_files)]
+        items, problems = [*page.items], [*page.problems, *misfits]
+        if config.python_fences == "refuse":
+            problems += unjudged
+        else:
+            items += [Escape(line=include.line, because="") for include in unjudged]
+        page = dataclasses.replace(page, items=tuple(items), problems=tuple(problems))
+        pages.append(with_settings(page, config))
     return pages
 
 
@@ -46,7 +52,7 @@ def _read(file: Path, config: Config) -> Page:
         return read_page(file, path, config.python_fences)
     except OSError as error:
         problem = Problem(1, f"a page must be readable: {error.strerror}")
-    except Exception as error:  # noqa: BLE001 - the other pages are judged_files all the same
+    except Exception as error:  # noqa: BLE001 - the other pages are judged all the same
         problem = Problem(1, f"the prover failed on this page: {describe(error)}")
     return Page(path=path, items=(), problems=(problem,))
 
