@@ -170,3 +170,29 @@ def test_a_state_that_is_carried_over_is_cut_in_one_place_however_often() -> Non
     (found,) = diagnose(loss, {"weight": weight}, recording=recording)
     assert found.primary is not None
     assert found.primary.source == recording.sources[0]
+
+
+def test_a_state_from_a_graph_that_is_gone_leads_to_its_leaves() -> None:
+    weight = leaf(3)
+    made = (weight * 2).exp()
+    with record() as recording:
+        state = made.detach()
+        del made
+        recording.log.prune()
+        loss = (state * leaf(3)).sum()
+    (found,) = diagnose(loss, {"weight": weight}, recording=recording)
+    assert found.code == "detached"
+
+
+def test_a_recording_can_be_asked_after_an_exception_left_its_block() -> None:
+    weight, losses = leaf(3), []
+
+    def fail() -> None:
+        state = (weight * 2).detach()
+        losses.append((state * leaf(3)).sum())
+        raise ValueError("on purpose")
+
+    with pytest.raises(ValueError, match="on purpose"), record() as recording:
+        fail()
+    (found,) = diagnose(losses[0], {"weight": weight}, recording=recording)
+    assert found.code == "detached"

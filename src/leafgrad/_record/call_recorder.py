@@ -100,6 +100,13 @@ class CallRecorder(TorchFunctionMode):
             tape.calls.append(Call(tape.next_number, start, called, "apply"))
             tape.has_gaps = True
         tape.next_number = stop
+        is_recording = torch.is_grad_enabled()
+        leads_on = (
+            graphs or is_recording or tape.has_exits or any(value.follows_graph for value in inputs)
+        )
+        if not (leads_on or writes):
+            return  # without a graph, this leads to nothing that a question is about
+        inputs, made = (inputs, made) if leads_on else ([], [])
         outputs, recorded = tape.write(made, inputs, graphs, is_unseen=start == stop)
         if name in LEAVING_PYTORCH:
             is_lost = tape.note_exit(name, inputs, graphs)
@@ -113,7 +120,7 @@ class CallRecorder(TorchFunctionMode):
             self.log.refusals.update({numbers: place} if numbers else {})
         floats = (*floats_in(given),) if tape.has_exits else ()
         flow = (*inputs,), (*graphs,), (*outputs,), (*recorded,)
-        facts = torch.is_grad_enabled(), site, writes, floats, roots, None
+        facts = is_recording, site, writes, floats, roots, None
         tape.calls.append(_new_call(Call, (start, stop, place, name, *flow, *facts)))
         if len(tape.calls) > self.log.max_entries:
             self.log.prune_if_large()
@@ -164,17 +171,19 @@ class CallRecorder(TorchFunctionMode):
         is_quiet = self.is_outermost and types in _USUAL_TYPES
         with _QUIET if is_quiet else _autograd.unobserved():
             tensors = tensors_in(args, kwargs)
-            versions = [*map(_autograd.version, tensors)]
+            is_method = name[-1] == "_" and name[0] != "_"  # writes into one tensor only
+            targets = tensors[:1] if is_method else tensors
+            versions = [*map(_autograd.version, targets)]
             inputs, graphs = self.tape.read(tensors)
         start = _autograd.next_sequence_nr()
         result = func(*args, **kwargs) if kwargs else func(*args)
         with _QUIET if is_quiet and type(result) in _PLAIN else _autograd.unobserved():
             made = args[0] if result is None and tensors and args else result
+            writes = tuple(_writes(targets, versions, self.tape))
             if name in COLLECTIVES:
                 made = results_of_collective(name, args, kwargs)
-                targets = {*map(id, tensors_in((made,)))}
-                inputs = [one for one in inputs if id(one()) not in targets]
-            writes = tuple(_writes(tensors, versions, self.tape))
+                filled = {*map(id, tensors_in((made,)))}
+                inputs = [one for one in inputs if id(one()) not in filled]
             seen, given = (start, name, inputs, graphs), (args, kwargs, result)
             self._note(seen, tensors_in((made,)), given, writes)
         return result
@@ -241,10 +250,7 @@ class CallRecorder(TorchFunctionMode):
 
 def _calling_frame() -> FrameType | None:
     """Return the frame of what called the caller, whose own would keep its variables alive."""
-    frame = currentframe()
-    caller = None if frame is None else frame.f_back
-    del frame
-    return None if caller is None else caller.f_back
+    return currentframe().f_back.f_back  # type: ignore[union-attr]
 
 
 def _is_backward(func: Any) -> bool:

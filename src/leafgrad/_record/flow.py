@@ -271,9 +271,9 @@ class Flow:
     def writes(self) -> dict[int, list[tuple[Call, WriteOnTape]]]:
         """The writes into each storage, in order."""
         found: dict[int, list[tuple[Call, WriteOnTape]]] = {}
-        for call in self.tape.calls:
-            for write in call.writes:
-                found.setdefault(write.storage, []).append((call, write))
+        pairs = ((call, write) for call in self.tape.calls for write in call.writes)
+        for call, write in pairs:
+            found.setdefault(write.storage, []).append((call, write))
         return found
 
     def is_data(self, value: Value) -> bool:

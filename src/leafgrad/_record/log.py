@@ -269,7 +269,7 @@ class Log:
     def replaced_leaves(self) -> Iterator[tuple[torch.Tensor, int]]:
         """Return the tensors that live and whose data was replaced, and when."""
         calls = (call for call in self.tape.calls if call.name == ".data =")
-        pairs = ((call.outputs[0](), call.stop) for call in calls)
+        pairs = ((value(), call.stop) for call in calls for value in call.outputs)
         return ((tensor, number) for tensor, number in pairs if tensor is not None)
 
     def note_birth(self, tensor: torch.Tensor, birth: Birth | None) -> None:

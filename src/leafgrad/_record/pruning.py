@@ -79,7 +79,7 @@ def _lasting(flow: Flow, numbers: Sequence[int], versions: Mapping[int, int]) ->
         )
         users = {value for value in call.inputs if value not in used and is_use(call, value)}
         is_used = any(value() is not None for value in users)
-        is_replaced = call.name == ".data =" and call.outputs[0]() is not None
+        is_replaced = call.name == ".data =" and any(one() is not None for one in call.outputs)
         if is_first or makes_living or writes or is_used or is_replaced:
             yield call
         places.update([place] if is_first else ())
@@ -131,10 +131,14 @@ class _Shortened:
     def _behind_initial(self, number: int) -> Values:
         """Return what stands for the first state of a tensor: itself, or the ends of its graph."""
         value, sources = self.flow.states[number].value, self.flow.states[number].sources
-        if value is None or value() is not None:
-            return () if value is None else (value,)
-        if value.number is None:
-            return self._union(self.nearest, sources)
+        if value is not None and value() is not None:
+            return (value,)
+        return (*self._union(self.nearest, sources), *self._ends_of_graph(value))
+
+    def _ends_of_graph(self, value: Value | None) -> Values:
+        """Return the nearest living values in a graph that was built out of sight."""
+        if value is None or value.number is None:
+            return ()
         living = nearest_living([value.number], self.flow.tape.structure.successors, self.anchors)
         return tuple(self.flow.tape.read([self.anchors[one]])[0][0] for one in living)
 
@@ -147,7 +151,8 @@ class _Shortened:
         """Yield what stands for a state."""
         state = self.flow.states[number]
         sources = self._union(self.within if call.name == UNSEEN else self.nearest, state.sources)
-        within = self._union(self.within, state.sources)
+        ends = self._ends_of_graph(state.value)
+        sources, within = (*sources, *ends), (*self._union(self.within, state.sources), *ends)
         if state.lost or state.is_exit:
             lost = self._union(self.nearest, state.lost)
             lost = tuple(one for one in lost if one not in self.substitutes)
