@@ -1,4 +1,4 @@
-"""Show the example of a diagnosis: its smallest program, PyTorch's message, and the report.
+"""Show the example of a diagnosis: its smallest program, PyTorch's error, and the report.
 
 `{diagnosis} CODE` ends the section about a code, and makes the code an anchor of that section. The
 programs of a page run in a process of their own, in which a script may change what it likes.
@@ -13,53 +13,63 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import leafgrad
 import torch
 from docutils import nodes
-from leafgrad import diagnose, record
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
+import leafgrad
+
 LIBRARY = Path(leafgrad.__file__).parent
 MESSAGES = tomllib.loads((LIBRARY / "_messages" / "en.toml").read_text("utf-8"))
 PROGRAMS = Path(__file__).parents[1] / "diagnoses"
-ON_PAGE = re.compile(r"^```\{diagnosis\} (\S+)$", re.MULTILINE)
+ON_PAGE = re.compile(r"^```\{diagnosis\} (\S+)\n```$", re.MULTILINE)
+ALSO = "Also reported as: {}\n\n"
 EXAMPLE = """\
 :::{{fold}} Example: `{code}`
 ```{{code-block}} python
 {program}```
-
-{error}`diagnose` reports:
+{error}
+`diagnose` reports:
 
 ```{{code-block}} text
+:class: report
 {report}
 ```
 :::
 """
-ERROR = "PyTorch raises:\n\n```{{code-block}} text\n{error}\n```\n\n"
+ERROR = "\nPyTorch raises:\n\n```{{code-block}} text\n:class: report\n{}\n```\n"
+
+
+def program(code: str) -> str:
+    """Return the program of a code, or nothing if it needs a machine that few have."""
+    file = PROGRAMS / f"{code}.py"
+    return file.read_text("utf-8") if file.is_file() else ""
 
 
 def run(code: str) -> dict[str, str]:
-    """Run the program of a code; return its report and what PyTorch raises."""
-    file = f"{code}.py"
+    """Run the program of a code and a backward pass; return the report and what PyTorch raises."""
     variables: dict[str, Any] = {"__name__": "__main__"}
-    error = ""
+    report = ""
     torch.manual_seed(0)
-    with record(values=True) as recording:
-        try:
-            exec(compile(Path(file).read_text("utf-8"), file, "exec"), variables)
-        except RuntimeError as raised:
-            error = f"RuntimeError: {raised}"
-    loss, model, optimizer = map(variables.get, ("loss", "model", "optimizer"))
-    options = {"recording": recording, "gradients": True, "expect": variables.get("expect")}
-    report = str(diagnose(loss, model, optimizer, **options))
-    if "pytorch" in MESSAGES[code] and not error:
-        try:
-            loss.backward()
-        except RuntimeError as raised:
-            error = f"RuntimeError: {raised}"
-    return {"report": report, "error": error}
+    try:
+        with leafgrad.record(values=True) as recording:
+            exec(compile(program(code), f"{code}.py", "exec"), variables)
+        report = diagnosed(variables, recording)
+        if "pytorch" in MESSAGES[code]:
+            variables["loss"].backward()
+    except RuntimeError as error:
+        report = report or diagnosed(variables, recording)
+        return {"report": report, "error": f"RuntimeError: {error}"}
+    return {"report": report, "error": ""}
+
+
+def diagnosed(variables: dict[str, Any], recording: leafgrad.Recording) -> str:
+    """Return the report about the variables of a program."""
+    loss, model, optimizer, expect = map(variables.get, ("loss", "model", "optimizer", "expect"))
+    options = {"recording": recording, "gradients": True, "expect": expect}
+    return str(leafgrad.diagnose(loss, model, optimizer, **options))
 
 
 @cache
@@ -77,26 +87,24 @@ class DiagnosisDirective(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """Add the anchor, and return PyTorch's other messages and the folded example."""
+        """Return PyTorch's other messages and the folded example."""
         (code,) = self.arguments
-        section = self.state_machine.node
+        section, page = self.state_machine.node, self.env.docname
         section["ids"].insert(0, code)
         title = section[0].astext()
         labels = self.env.domains.standard_domain
-        labels.anonlabels[code] = self.env.docname, code
-        labels.labels[code] = self.env.docname, code, title
-        messages = [m for m in MESSAGES[code].get("pytorch", ()) if m.lower() not in title.lower()]
-        text = f"Also: {', '.join(f'`{m}`' for m in messages)}\n\n" if messages else ""
-        program = PROGRAMS / f"{code}.py"
-        if program.is_file():
-            page = Path(self.env.doc2path(self.env.docname)).read_text("utf-8")
-            codes = (c for c in ON_PAGE.findall(page) if (PROGRAMS / f"{c}.py").is_file())
-            found = results(tuple(codes))[code]
-            error = ERROR.format(error=found["error"]) if found["error"] else ""
-            shown = {"code": code, "program": program.read_text("utf-8"), "error": error}
-            text += EXAMPLE.format(**shown, report=found["report"])
-        for file in (program, *LIBRARY.rglob("*.py"), *LIBRARY.rglob("*.toml")):
+        labels.anonlabels[code], labels.labels[code] = (page, code), (page, code, title)
+        for file in (PROGRAMS / f"{code}.py", *LIBRARY.rglob("*.py"), *LIBRARY.rglob("*.toml")):
             self.env.note_dependency(file)
+        others = [m for m in MESSAGES[code].get("pytorch", ()) if m.lower() not in title.lower()]
+        text = ALSO.format(", ".join(f"`{message}`" for message in others)) if others else ""
+        if program(code):
+            source = self.env.doc2path(page).read_text("utf-8")
+            found = results(tuple(filter(program, ON_PAGE.findall(source))))[code]
+            error = ERROR.format(found["error"]) if found["error"] else ""
+            text += EXAMPLE.format(
+                code=code, program=program(code), error=error, report=found["report"]
+            )
         return self.parse_text_to_nodes(text)
 
 
@@ -107,4 +115,4 @@ def setup(app: Sphinx) -> ExtensionMetadata:
 
 
 if __name__ == "__main__":
-    print(json.dumps({code: run(code) for code in sys.argv[1:]}))
+    sys.stdout.write(json.dumps({code: run(code) for code in sys.argv[1:]}))
