@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,20 +27,7 @@ MESSAGES = tomllib.loads((LIBRARY / "_messages" / "en.toml").read_text("utf-8"))
 PROGRAMS = Path(__file__).parents[1] / "diagnoses"
 ON_PAGE = re.compile(r"^```\{diagnosis\} (\S+)\n```$", re.MULTILINE)
 ALSO = "Also reported as: {}\n\n"
-EXAMPLE = """\
-:::{{fold}} Example: `{code}`
-```{{code-block}} python
-{program}```
-{error}
-`diagnose` reports:
-
-```{{code-block}} text
-:class: report
-{report}
-```
-:::
-"""
-ERROR = "\nPyTorch raises:\n\n```{{code-block}} text\n:class: report\n{}\n```\n"
+FENCE = "```{{code-block}} {}\n:class: report\n{}\n```\n\n"
 
 
 def program(code: str) -> str:
@@ -48,36 +36,37 @@ def program(code: str) -> str:
     return file.read_text("utf-8") if file.is_file() else ""
 
 
-def run(code: str) -> dict[str, str]:
+def run(code: str) -> tuple[str, str]:
     """Run the program of a code and a backward pass; return the report and what PyTorch raises."""
     variables: dict[str, Any] = {"__name__": "__main__"}
-    report = ""
+    script = compile(program(code), f"{code}.py", "exec")
     torch.manual_seed(0)
-    try:
-        with leafgrad.record(values=True) as recording:
-            exec(compile(program(code), f"{code}.py", "exec"), variables)
-        report = diagnosed(variables, recording)
-        if "pytorch" in MESSAGES[code]:
-            variables["loss"].backward()
-    except RuntimeError as error:
-        report = report or diagnosed(variables, recording)
-        return {"report": report, "error": f"RuntimeError: {error}"}
-    return {"report": report, "error": ""}
-
-
-def diagnosed(variables: dict[str, Any], recording: leafgrad.Recording) -> str:
-    """Return the report about the variables of a program."""
+    with leafgrad.record(values=True) as recording:
+        error = error_of(lambda: exec(script, variables))  # noqa: S102 # a script of this folder
     loss, model, optimizer, expect = map(variables.get, ("loss", "model", "optimizer", "expect"))
-    options = {"recording": recording, "gradients": True, "expect": expect}
-    return str(leafgrad.diagnose(loss, model, optimizer, **options))
+    report = leafgrad.diagnose(
+        loss, model, optimizer, recording=recording, gradients=True, expect=expect
+    )
+    if "pytorch" in MESSAGES[code]:
+        error = error or error_of(variables["loss"].backward)
+    return str(report), error
+
+
+def error_of(function: Callable[[], object]) -> str:
+    """Return the error that a function raises, or nothing."""
+    try:
+        function()
+    except RuntimeError as error:
+        return f"RuntimeError: {error}"
+    return ""
 
 
 @cache
-def results(codes: tuple[str, ...]) -> dict[str, dict[str, str]]:
-    """Run the programs of a page."""
+def results(codes: tuple[str, ...]) -> dict[str, tuple[str, str]]:
+    """Run the programs of a page in a new process; return their reports and errors."""
     command = [sys.executable, "-W", "ignore", __file__, *codes]
-    done = subprocess.run(command, cwd=PROGRAMS, stdout=subprocess.PIPE, check=True)
-    found: dict[str, dict[str, str]] = json.loads(done.stdout.splitlines()[-1])
+    done = subprocess.run(command, cwd=PROGRAMS, stdout=subprocess.PIPE, check=True)  # noqa: S603
+    found: dict[str, tuple[str, str]] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
@@ -89,22 +78,21 @@ class DiagnosisDirective(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return PyTorch's other messages and the folded example."""
         (code,) = self.arguments
-        section, page = self.state_machine.node, self.env.docname
+        section: Any = self.state_machine.node
+        page, title = self.env.docname, section[0].astext()
         section["ids"].insert(0, code)
-        title = section[0].astext()
         labels = self.env.domains.standard_domain
         labels.anonlabels[code], labels.labels[code] = (page, code), (page, code, title)
         for file in (PROGRAMS / f"{code}.py", *LIBRARY.rglob("*.py"), *LIBRARY.rglob("*.toml")):
             self.env.note_dependency(file)
         others = [m for m in MESSAGES[code].get("pytorch", ()) if m.lower() not in title.lower()]
         text = ALSO.format(", ".join(f"`{message}`" for message in others)) if others else ""
-        if program(code):
-            source = self.env.doc2path(page).read_text("utf-8")
-            found = results(tuple(filter(program, ON_PAGE.findall(source))))[code]
-            error = ERROR.format(found["error"]) if found["error"] else ""
-            text += EXAMPLE.format(
-                code=code, program=program(code), error=error, report=found["report"]
-            )
+        if source := program(code):
+            codes = ON_PAGE.findall(self.env.doc2path(page).read_text("utf-8"))
+            report, error = results(tuple(filter(program, codes)))[code]
+            text += f":::{{fold}} Example: `{code}`\n{FENCE.format('python', source.rstrip())}"
+            text += f"PyTorch raises:\n\n{FENCE.format('text', error)}" if error else ""
+            text += f"`diagnose` reports:\n\n{FENCE.format('text', report)}:::\n"
         return self.parse_text_to_nodes(text)
 
 

@@ -121,7 +121,9 @@ AMONG_THREE = {
     "is at version 2; expected version 1": "how-to/backward-error",
     "has been modified by an inplace operation": "how-to/backward-error",
     "One of the differentiated Tensors appears to not have been used in the graph": "how-to/errors",
-    "a leaf Variable that requires grad is being used in an in-place operation": "how-to/backward-error",
+    "a leaf Variable that requires grad is being used in an in-place operation": (
+        "how-to/backward-error"
+    ),
     "grad can be implicitly created only for scalar outputs": "how-to/backward-error",
     "second time": "how-to/backward-error",
     "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed": "how-to/errors",
