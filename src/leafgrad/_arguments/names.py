@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from leafgrad import _autograd
+from leafgrad._messages import message
 
 Named = torch.Tensor | torch.nn.Module
 Names = (
@@ -32,6 +33,8 @@ def read_names(names: Names) -> torch.nn.Module | Mapping[str, Named] | None:
             f"both, not {type(given).__name__}; pass the model, or name tensors as in "
             "names={'x': x}"
         )
+    if not pairs and isinstance(given, Iterator):
+        raise ValueError(message("errors.used-up"))
     found: dict[str, Named] = {}
     for name, named in pairs:
         if isinstance(name, str) and found.setdefault(name, named) is not named:

@@ -122,6 +122,7 @@ from leafgrad._autograd.saved import (
 from leafgrad._autograd.tensor import (
     StorageReference,
     base,
+    function_mode_stack,
     function_modes,
     functorch_wrapper,
     has_grad,
@@ -143,6 +144,7 @@ from leafgrad._autograd.tensor import (
     storage_reference,
     storages_of_parameters,
     subclass_name,
+    sum_of_norms,
     unobserved,
     unwrapped,
     version,

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
+from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
 
 StorageReference = StorageWeakRef
@@ -38,6 +39,25 @@ def function_modes() -> int:
     """Return how many modes see the calls of this thread, as ``TorchFunctionMode`` lets one."""
     modes: int = torch._C._len_torch_function_stack()
     return modes
+
+
+def function_mode_stack() -> list[Any]:
+    """Return the modes that see the calls of this thread, the innermost last.
+
+    The mode of ``torch.set_default_device()`` is left out: PyTorch keeps it below all others.
+    """
+    modes = map(torch._C._get_function_stack_at, range(function_modes()))
+    return [mode for mode in modes if not isinstance(mode, DeviceContext)]
+
+
+def sum_of_norms(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return the sum of the norms of some tensors, in one call where PyTorch has a kernel for it.
+
+    ``torch.nn.utils.get_total_norm()`` takes longer for many small tensors.
+    """
+    first = tensors[0].device
+    norms = torch._foreach_norm([*tensors])
+    return torch.stack([one.to(first, non_blocking=True) for one in norms]).sum()
 
 
 def plain(tensor: torch.Tensor, name: str) -> Any:

@@ -1,6 +1,8 @@
 """`diagnose`: everything that is wrong with a training step, in one call."""
 
-from collections.abc import Iterable
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -19,6 +21,8 @@ from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
 from leafgrad._diagnosis.registry import CHECKS, rank
 from leafgrad._diagnosis.report import Report
 from leafgrad._diagnosis.situation import Situation
+from leafgrad._graph.code_files import is_installed, short_path
+from leafgrad._messages import message
 from leafgrad._record.record import Recording
 
 SUBJECTS = (backward, not_finite, gradient, zero_gradient, gradient_sizes, training)
@@ -42,12 +46,14 @@ def diagnose(
 
     Args:
         loss: What the backward pass starts from: a tensor, or several in lists, tuples, dicts or
-            dataclasses. The terms of a mapping are also checked one by one.
+            dataclasses. The terms of a mapping are also checked one by one. Of a model output of
+            Hugging Face, it is the ``loss``.
         model: What should be trained: a module, ``named_parameters()``, a mapping from name to
-            tensor or module, or an optimizer.
+            tensor or module, or an optimizer. An iterator is read to its end.
         optimizer: The optimizer, or several. It is checked against the model.
         recording: What `record` returned while the loss was computed in this thread. With it, the
             report shows the lines at fault, and finds problems that leave no trace in the graph.
+            Without it, the report ends with the code that shows them.
         gradients: Whether to run one backward pass, which also finds gradients that are zero, too
             small or not finite. Hooks run; ``.grad`` and the graph stay as they are.
         expect: The names of the parameters that should get a gradient, and no others.
@@ -57,7 +63,7 @@ def diagnose(
 
     Raises:
         TypeError: If an argument has the wrong type.
-        ValueError: If `loss` holds no tensor.
+        ValueError: If `loss` holds no tensor, or `model` is an iterator that was already read.
 
     Example:
         >>> import torch
@@ -69,10 +75,12 @@ def diagnose(
         >>> report.ok
         False
     """
+    if optimizer is None and isinstance(model, torch.optim.Optimizer):
+        optimizer = model
     situation = Situation(
-        loss,
+        _loss_of(loss),
         model if model is not None else optimizer,
-        _optimizers(optimizer),
+        read_optimizers(optimizer),
         recording,
         expected=expect,
         runs_backward=gradients,
@@ -81,10 +89,40 @@ def diagnose(
     for one in CHECKS:
         found += one.find(situation)
         situation.has_error = any(finding.severity is Severity.ERROR for finding in found)
-    return Report(tuple(sorted(found, key=rank)))
+    ranked = tuple(sorted(found, key=rank))
+    is_complete = recording is not None or all(one.severity is Severity.NOTE for one in ranked)
+    return Report(ranked) if is_complete else _with_one_help(ranked)
 
 
-def _optimizers(given: object) -> list[torch.optim.Optimizer]:
+def _loss_of(loss: Any) -> Any:
+    """Return the loss of a model output of Hugging Face, which is a mapping of all its parts."""
+    if isinstance(loss, Mapping) and hasattr(loss, "loss"):
+        if loss.loss is None:
+            raise TypeError(message("errors.no-loss", kind=type(loss).__name__))
+        return loss.loss
+    return loss
+
+
+def _with_one_help(found: Iterable[Diagnosis]) -> Report:
+    """Return findings without a recording, with one advice for all that says how to get the lines.
+
+    It replaces the advice of findings that only ask for a recording.
+    """
+    general = {message(f"{code}.help") for code in NEED_RECORDING}
+    kept = [
+        replace(one, help=tuple(advice for advice in one.help if advice.text not in general))
+        for one in found
+    ]
+    is_script = sys.argv[0].endswith(".py") and not is_installed(sys.argv[0])
+    script = sys.argv[0] if is_script else message("debug.script")
+    return Report((*kept,), help=message("debug.unrecorded", script=short_path(script)))
+
+
+NEED_RECORDING = ("no-graph", "no-graph.leaf", "not-reached", "nan-input.unseen")
+
+
+def read_optimizers(given: object) -> list[torch.optim.Optimizer]:
+    """Return one optimizer or several as a list."""
     if given is None:
         return []
     if isinstance(given, torch.optim.Optimizer):

@@ -56,17 +56,18 @@ CSS = {
 }
 
 
-def as_text(diagnoses: Sequence[Diagnosis]) -> str:
+def as_text(diagnoses: Sequence[Diagnosis], more: str = "") -> str:
     """Return the findings as plain text, 80 columns wide."""
-    return "\n".join("".join(piece.text for piece in line).rstrip() for line in _lines(diagnoses))
+    lines = _lines(diagnoses, more)
+    return "\n".join("".join(piece.text for piece in line).rstrip() for line in lines)
 
 
-def as_terminal(diagnoses: Sequence[Diagnosis], stream: TextIO) -> str:
+def as_terminal(diagnoses: Sequence[Diagnosis], more: str, stream: TextIO) -> str:
     """Return the findings with colours, if the stream is a terminal that shows them."""
     has_colours = stream.isatty() and os.environ.get("TERM") != "dumb"
     if not has_colours or os.environ.get("NO_COLOR"):
-        return as_text(diagnoses)
-    return "\n".join("".join(map(_coloured, line)) for line in _lines(diagnoses))
+        return as_text(diagnoses, more)
+    return "\n".join("".join(map(_coloured, line)) for line in _lines(diagnoses, more))
 
 
 def _coloured(piece: Piece) -> str:
@@ -74,9 +75,9 @@ def _coloured(piece: Piece) -> str:
     return f"\x1b[{code}m{piece.text}\x1b[0m" if code else piece.text
 
 
-def as_html(diagnoses: Sequence[Diagnosis]) -> str:
+def as_html(diagnoses: Sequence[Diagnosis], more: str = "") -> str:
     """Return the findings for a notebook or a page, in light and dark."""
-    body = "\n".join("".join(map(_marked_up, line)) for line in _lines(diagnoses))
+    body = "\n".join("".join(map(_marked_up, line)) for line in _lines(diagnoses, more))
     style = "color: inherit; background: none; overflow-x: auto; line-height: 1.35"
     return f'<pre class="leafgrad-report" style="{style}">{body}</pre>'
 
@@ -90,13 +91,16 @@ def _marked_up(piece: Piece) -> str:
 # --- A finding, from top to bottom
 
 
-def _lines(diagnoses: Sequence[Diagnosis]) -> Iterator[Line]:
+def _lines(diagnoses: Sequence[Diagnosis], more: str) -> Iterator[Line]:
     if not diagnoses:
         yield [Piece(message("report.clean"))]
     for number, one in enumerate(diagnoses):
         if number:
             yield []
         yield from _finding(one)
+    if more:
+        yield []
+        yield from _paragraph(message("report.severity.help"), "help", more)
 
 
 def _finding(one: Diagnosis) -> Iterator[Line]:

@@ -20,9 +20,11 @@ class Report:
     Attributes:
         diagnoses: The findings: what stops training first; what follows from a finding is listed
             with it.
+        help: How to find out more, such as the lines at fault where no recording saw them.
     """
 
     diagnoses: tuple[Diagnosis, ...]
+    help: str = ""
 
     @property
     def ok(self) -> bool:
@@ -40,7 +42,8 @@ class Report:
         Args:
             names: The names, as they stand in `Diagnosis.subject`.
         """
-        return Report(tuple(one for one in self.diagnoses if not {*names}.isdisjoint(one.subject)))
+        about = tuple(one for one in self.diagnoses if not {*names}.isdisjoint(one.subject))
+        return Report(about, self.help if about else "")
 
     def show(self, file: TextIO | None = None) -> None:
         """Print the report, in colour if the terminal has colours and ``NO_COLOR`` is not set.
@@ -49,10 +52,10 @@ class Report:
             file: Where to print it; by default to standard output.
         """
         stream = file or sys.stdout
-        print(as_terminal(self.diagnoses, stream), file=stream)
+        print(as_terminal(self.diagnoses, self.help, stream), file=stream)
 
     def __str__(self) -> str:
-        return as_text(self.diagnoses)
+        return as_text(self.diagnoses, self.help)
 
     def __repr__(self) -> str:
         return f"<Report: {', '.join(self.codes) or 'ok'}>"
@@ -70,12 +73,12 @@ class Report:
         return len(self.diagnoses)
 
     def _repr_html_(self) -> str:
-        return as_html(self.diagnoses)
+        return as_html(self.diagnoses, self.help)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types.
 
         Returns:
-            ``ok``, and ``diagnoses``, a list with a dict for each finding.
+            ``ok``, ``help``, and ``diagnoses``, a list with a dict for each finding.
         """
         return {"ok": self.ok, **fields_as_json(self)}

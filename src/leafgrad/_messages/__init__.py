@@ -66,6 +66,14 @@ def has_message(key: str) -> bool:
     return key in _messages(ENGLISH)
 
 
+def code_of_error(text: str) -> str | None:
+    """Return the code of the diagnosis that explains an error message of PyTorch's."""
+    for key, entry in _messages(ENGLISH).items():
+        if key.endswith(".pytorch") and any(part in text for part in entry):
+            return key.removesuffix(".pytorch")
+    return None
+
+
 @cache
 def _messages(of: str) -> dict[str, Any]:
     """Return the messages of a language by their whole keys."""

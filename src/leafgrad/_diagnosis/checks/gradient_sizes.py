@@ -52,7 +52,8 @@ def _vanishing(
     }
     return diagnosis(
         "vanishing-gradient",
-        Severity.NOTE if variant == "complete" else Severity.WARNING,
+        # Residual connections carry the gradient past a block whose gate starts near zero.
+        Severity.WARNING if variant == "normalised" or "residual" in missing else Severity.NOTE,
         variant=variant,
         **_slots(found, modules),
         **words,

@@ -128,14 +128,14 @@ def _finding(situation: Situation, group: Sequence[Conflict]) -> Diagnosis:
         at=at,
         variant=variant,
         secondary=spans("in-place.saved", source_of(situation, first.node), but=at),
-        notes=_notes(first, at=at, is_sure=is_sure),
+        notes=_notes(first, is_sure=is_sure),
         edits=edits,
         **unnamed,
         name=changed or "x",
     )
 
 
-def _notes(first: Conflict, *, at: object, is_sure: bool) -> list[str]:
+def _notes(first: Conflict, *, is_sure: bool) -> list[str]:
     saver, name = _autograd.node_name(first.node), first.saved.name
     writers = [one.within or one.operation for one in first.writes]
     notes = [
@@ -143,8 +143,6 @@ def _notes(first: Conflict, *, at: object, is_sure: bool) -> list[str]:
         if writers
         else message("in-place.saver", node=saver, name=name)
     ]
-    if at is None:
-        notes.append(message("in-place.unrecorded"))
     return notes if is_sure else [*notes, message("in-place.custom")]
 
 
@@ -210,7 +208,6 @@ def _changed(code: str, at: Source | None, saver: Source | None) -> Diagnosis:
         subject=[name] if name else (),
         at=at,
         secondary=spans("in-place.saved", saver, but=at),
-        notes=[] if at else [message("in-place.unrecorded")],
         edits=do_out_of_place(at, ""),
         name=name or "x",
         **unnamed,

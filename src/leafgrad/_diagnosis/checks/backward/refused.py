@@ -16,7 +16,6 @@ from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._explain.custom_backward import parse_backward
 from leafgrad._graph.nodes import Source
-from leafgrad._messages import message
 from leafgrad._record.spans import find_span
 
 
@@ -36,7 +35,6 @@ def find_refusals(situation: Situation) -> Iterator[Diagnosis]:
                 Severity.ERROR,
                 at=at,
                 variant=variant,
-                notes=[] if at else [message("no-formula.unrecorded")],
                 edits=_without_mark(at) if variant == "marked" else _straight_through(at),
                 operation=_autograd.node_name(node),
             )

@@ -85,8 +85,6 @@ class FreedGraph:
         return replace(at, call, ast.unparse(call))
 
     def _notes(self) -> list[str]:
-        if not self.passes:
-            return [message("freed.unrecorded")]
         is_for_some = any(one.call == "backward(inputs=...)" for one in self.passes)
         return [message("freed.by-inputs")] if is_for_some else []
 

@@ -127,7 +127,6 @@ def _finding(
         at=at,
         variant=variant,
         secondary=spans(f"{code}.used", source_of(situation, group[-1].node), but=at),
-        notes=[] if at else [message("in-place.unrecorded")],
         edits=() if names else do_out_of_place(at, ""),
         **unnamed,
     )

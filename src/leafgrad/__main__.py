@@ -1,0 +1,5 @@
+"""The command `python -m leafgrad`."""
+
+from leafgrad._debug.script import main
+
+main()

@@ -1,0 +1,1 @@
+"""`debug` and `python -m leafgrad`: watch a training loop, report, and let go."""

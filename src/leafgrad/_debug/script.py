@@ -1,0 +1,107 @@
+"""`python -m leafgrad`: run a training script under `debug`."""
+
+import atexit
+import builtins
+import io
+import json
+import os
+import runpy
+import signal
+import sys
+from argparse import REMAINDER, ArgumentParser, Namespace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
+from typing import NoReturn
+
+from leafgrad._debug.errors import remove_own_frames
+from leafgrad._debug.session import STEPS, Session
+from leafgrad._messages import message
+
+
+def main() -> None:
+    """Run the script that the command line names, as Python would, and report on it."""
+    options = _parser().parse_args()
+    is_demonstration = options.script is None
+    if is_demonstration:
+        options.script = _demonstration()
+    session = Session(first=options.first, is_quiet=options.json)
+    error = None
+    try:
+        with session:
+            _run(options)
+    except (Exception, KeyboardInterrupt) as raised:  # noqa: BLE001 # shown as Python shows it
+        error = raised
+    finally:
+        _summarise(session, error, options)
+    if error is not None:
+        _exit_by(error)
+    if is_demonstration:
+        print(message("debug.next-steps"))
+
+
+def _demonstration() -> str:
+    """Print a script with a mistake, and return a copy of it that is not a file of leafgrad's."""
+    code = Path(__file__).with_name("demonstration.py").read_text("utf-8")
+    print(message("debug.demonstration", code=code.partition('"""\n\n')[2]), flush=True)
+    folder = TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    script = Path(folder.name, "train.py")
+    script.write_text(code, "utf-8")
+    return str(script)
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(prog="python -m leafgrad", description=message("debug.command"))
+    parser.add_argument("--json", action="store_true", help=message("debug.option-json"))
+    parser.add_argument("--first", type=int, default=1, help=message("debug.option-first"))
+    parser.add_argument("-m", action="store_true", dest="is_module", help=message("debug.option-m"))
+    parser.add_argument("script", nargs="?", help=message("debug.option-script"))
+    parser.add_argument("arguments", nargs=REMAINDER, help=message("debug.option-arguments"))
+    return parser
+
+
+def _run(options: Namespace) -> None:
+    """Run the script as ``__main__``, with its own arguments and folder."""
+    sys.argv[:] = [options.script, *options.arguments]
+    if options.is_module:
+        runpy.run_module(options.script, run_name="__main__", alter_sys=True)
+    elif os.path.isfile(options.script):  # noqa: PTH113 # a folder or an archive has a main module
+        _run_file(Path(options.script))
+    else:
+        runpy.run_path(options.script, run_name="__main__")
+
+
+def _run_file(file: Path) -> None:
+    """Run a file; its module stays what ``import __main__`` finds, also while Python ends."""
+    if not sys.flags.safe_path:
+        sys.path[0] = str(file.resolve().parent)
+    module = ModuleType("__main__")
+    module.__file__ = str(file.absolute())
+    vars(module)["__builtins__"] = builtins
+    sys.modules["__main__"] = module
+    with io.open_code(module.__file__) as opened:
+        code = compile(opened.read(), module.__file__, "exec")
+    exec(code, vars(module))  # noqa: S102 # the user's own script
+
+
+def _summarise(session: Session, error: BaseException | None, options: Namespace) -> None:
+    """Print that nothing was found, or everything for a program."""
+    if options.json:
+        found = [{"step": step, **report.to_dict()} for step, report in session.reports]
+        message_of_error = None if error is None else f"{type(error).__name__}: {error}"
+        summary = {"backward_passes": session.backward_count, "error": message_of_error}
+        print(json.dumps({"ok": not found, **summary, "reports": found}), flush=True)
+    elif not session.reports and error is None:
+        key = "debug.clean" if session.backward_count else "debug.no-backward"
+        print(message(key, count=min(session.step - 1, STEPS) or 1), file=sys.stderr)
+
+
+def _exit_by(error: BaseException) -> NoReturn:
+    """Show an error and exit as Python does."""
+    remove_own_frames(error)
+    sys.excepthook(type(error), error, error.__traceback__)
+    if isinstance(error, KeyboardInterrupt):
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        atexit.register(os.kill, os.getpid(), signal.SIGINT)
+    sys.exit(1)

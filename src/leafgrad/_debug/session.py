@@ -1,0 +1,292 @@
+"""What `debug` does from step to step: record, report, let go, and notice what goes wrong later."""
+
+import functools
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, NamedTuple
+from weakref import WeakSet
+
+import torch
+from torch import Tensor
+from torch.optim.optimizer import (
+    Optimizer,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from leafgrad import _autograd
+from leafgrad._debug.errors import findings_of_error, remove_own_frames
+from leafgrad._debug.finite_check import FiniteCheck, all_finite
+from leafgrad._debug.training_objects import finite_gradients, parameters_of, trained_by
+from leafgrad._diagnosis.build import list_names
+from leafgrad._diagnosis.diagnose import diagnose
+from leafgrad._diagnosis.diagnosis import Diagnosis, Help, Severity
+from leafgrad._diagnosis.report import Report
+from leafgrad._messages import message
+from leafgrad._record.record import Recording, record
+
+STEPS = 3
+"""How many steps are recorded; the third shows what the first two left behind."""
+MOST_PASSES = 12
+"""How many backward passes are diagnosed at most; a program without optimizers has no steps."""
+MOST_RECORDINGS = 5
+"""How often a recording starts again at most."""
+
+
+NOTHING = Report(())
+PLAIN = {"retain_graph", "create_graph"}
+"""The arguments of a backward pass from a loss; others start elsewhere, or fill chosen leaves."""
+
+
+class StepReport(NamedTuple):
+    """A report, and the number of the step that it is about."""
+
+    step: int
+    report: Report
+
+
+class Session:
+    """Watches the training loop of one thread between `__enter__` and `__exit__`.
+
+    Attributes:
+        reports: What was reported so far.
+        step: The number of the running step; a step ends when an optimizer has stepped.
+        backward_count: How many backward passes began.
+    """
+
+    def __init__(
+        self,
+        model: Any = None,
+        optimizers: Iterable[Optimizer] = (),
+        first: int = 1,
+        *,
+        is_quiet: bool = False,
+    ) -> None:
+        """Prepare to record from step `first` on."""
+        self.model = model
+        self.optimizers = [*optimizers]
+        self.first = first
+        self.is_quiet = is_quiet
+        self.reports: list[StepReport] = []
+        self.step = 1
+        self.backward_count = 0
+        self.thread: int | None = None
+        self.recording: Recording | None = None
+        self._exits = ExitStack()
+        self._recorder = ExitStack()
+        self._modes: list[Any] = []
+        self._recorder_modes: list[Any] = []
+        self._started_at = first
+        self._passes = self._recordings = 0
+        self._steps: dict[int, int] = {}
+        self._check = FiniteCheck()
+        self._was_finite = True
+        self._wants_recording = False
+        self._is_in_backward = False
+        self._seen = set[tuple[object, ...]]()
+        self._explained: BaseException | None = None
+
+    def __enter__(self) -> list[StepReport]:
+        """Begin; return the list that reports will be added to."""
+        self.thread = threading.get_ident()
+        self._modes = _autograd.function_mode_stack()
+        for owner in (torch.Tensor, torch.autograd):
+            self._exits.enter_context(self._watched(owner))
+        for hook in (
+            register_optimizer_step_pre_hook(self._before_step),
+            register_optimizer_step_post_hook(self._after_step),
+        ):
+            self._exits.callback(hook.remove)
+        if self.first <= 1:
+            self._start_recording()
+        _sessions.add(self)
+        return self.reports
+
+    def __exit__(
+        self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
+    ) -> None:
+        """End, and explain an error that leaves the block."""
+        self.close()
+        if isinstance(error, Exception):
+            if error is not self._explained:
+                self._explain(error)
+            remove_own_frames(error)
+
+    def close(self) -> None:
+        """Stop to watch, also in a process that was forked."""
+        self.thread = None
+        self._exits.close()
+        self._stop_recording()
+
+    # --- Recording
+
+    def _start_recording(self) -> None:
+        """Record from here on, unless a mode of the user's is active that must end first."""
+        if self.recording is None and _autograd.function_mode_stack() == self._modes:
+            self.recording = self._recorder.enter_context(record(values=True))
+            self._started_at, self._passes = self.step, 0
+            self._recordings += 1
+            self._recorder_modes = _autograd.function_mode_stack()
+
+    def _stop_recording(self) -> None:
+        """Let go, unless a mode of the user's is active inside of the recorder's."""
+        if self.recording and _autograd.function_mode_stack() == self._recorder_modes:
+            self._recorder.close()
+            self.recording = None
+
+    # --- Steps
+
+    def _before_step(self, optimizer: Optimizer, *_: Any) -> None:
+        if threading.get_ident() != self.thread or self.recording is not None:
+            return
+        held = parameters_of([optimizer]).values()
+        gradients = [one.grad for one in held if one.grad is not None]
+        if self._check.has_failed(gradients):
+            self._note_not_finite(optimizer=optimizer)
+        else:
+            self._was_finite = True
+
+    def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
+        if threading.get_ident() != self.thread:
+            return
+        steps = self._steps[id(optimizer)] = self._steps.get(id(optimizer), 0) + 1
+        self.step = max(self.step, steps + 1)
+        is_over = self.step >= self._started_at + STEPS or self._passes >= MOST_PASSES
+        if self.recording is not None and is_over:
+            self._stop_recording()
+        elif self._wants_recording:
+            self._wants_recording = False
+            if all_finite(parameters_of([optimizer]).values()):  # otherwise all is lost
+                self._start_recording()
+        elif self.step >= self.first and not self._recordings:
+            self._start_recording()
+
+    def _note_not_finite(self, loss: Any = None, optimizer: Optimizer | None = None) -> None:
+        """Report a loss or gradients that stopped being finite, and record the next steps."""
+        if not self._was_finite or self._recordings > MOST_RECORDINGS:
+            return
+        self._was_finite = False
+        self._wants_recording = True
+        found = () if loss is None else self._diagnose(loss).diagnoses
+        if not found:
+            found = (_bad_gradients(finite_gradients(self.model, optimizer)),)
+        self._report(Report(found, help=message("debug.again", step=self.step)))
+
+    # --- Backward passes
+
+    @contextmanager
+    def _watched(self, owner: Any) -> Iterator[None]:
+        """Replace a function that runs a backward pass, unless it was replaced again since."""
+        original = owner.backward
+
+        @functools.wraps(original)
+        def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._is_in_backward or threading.get_ident() != self.thread:
+                return original(tensors, *args, **kwargs)
+            self._is_in_backward = True
+            try:
+                with self._diagnosed(tensors, is_plain=not args and PLAIN.issuperset(kwargs)):
+                    return original(tensors, *args, **kwargs)
+            finally:
+                self._is_in_backward = False
+
+        owner.backward = backward
+        try:
+            yield
+        finally:
+            if owner.backward is backward:
+                owner.backward = original
+
+    @contextmanager
+    def _diagnosed(self, loss: Any, *, is_plain: bool) -> Iterator[None]:
+        """Diagnose a loss before its backward pass; report after it, or explain its error."""
+        loss = [loss] if isinstance(loss, Tensor) else [*loss]
+        self.backward_count += 1
+        report = Report(())
+        if self.recording is not None and self._passes < MOST_PASSES and is_plain:
+            self._passes += 1
+            report = self._diagnose(loss)
+        elif self.recording is None and self._check.has_failed(loss):
+            self._note_not_finite(loss)
+        try:
+            yield
+        except Exception as error:
+            self._explain(error, report if self.recording else self._diagnose(loss))
+            raise
+        self._report(report)
+
+    def _diagnose(self, loss: Sequence[Tensor]) -> Report:
+        """Return what is wrong; what is wrong in leafgrad itself must not stop the training."""
+        try:
+            model, optimizers = trained_by(loss, self.model, self.optimizers)
+            return diagnose(
+                loss[0] if len(loss) == 1 else loss,
+                model,
+                optimizers,
+                recording=self.recording,
+                gradients=self.recording is not None,
+            )
+        except Exception as error:  # noqa: BLE001
+            warnings.warn(message("debug.failed", error=repr(error)), stacklevel=2)
+            return Report(())
+
+    # --- Reports
+
+    def _explain(self, error: Exception, report: Report = NOTHING) -> None:
+        """Attach a report to an error, once."""
+        if isinstance(error, torch.OutOfMemoryError) or error is self._explained:
+            return
+        self._explained = error
+        if all(one.severity is not Severity.ERROR for one in report):
+            found = findings_of_error(error, self.model)
+            report = Report((*found, *report))
+        if self.recording is None:
+            report = replace(report, help=message("debug.again", step=self.step))
+        if not report.ok:
+            self.reports.append(StepReport(self.step, report))
+            error.add_note(f"\n{message('debug.found', step=self.step)}\n{report}")
+
+    def _report(self, report: Report) -> None:
+        """Show a report, if it has an error or a warning that was not shown before."""
+        serious = {
+            (one.code, one.primary.source if one.primary else one.subject)
+            for one in report
+            if one.severity is not Severity.NOTE
+        }
+        if not serious <= self._seen:
+            self._seen |= serious
+            self.reports.append(StepReport(self.step, report))
+            if not self.is_quiet:
+                print(message("debug.found", step=self.step), file=sys.stderr)
+                report.show(sys.stderr)
+
+
+def _bad_gradients(is_finite: Mapping[str, bool]) -> Diagnosis:
+    """Return the finding about gradients whose graph is gone."""
+    names = [name for name, is_fine in is_finite.items() if not is_fine]
+    words = list_names(names, [*is_finite])
+    return Diagnosis(
+        code="nan-gradient",
+        severity=Severity.ERROR,
+        headline=message("debug.gradients", names=words, count=len(names)),
+        subject=(*names,),
+        help=(Help(text=message("debug.gradients-help")),),
+    )
+
+
+_sessions: WeakSet[Session] = WeakSet()
+
+
+def _close_all() -> None:
+    for session in [*_sessions]:
+        session.close()
+
+
+if hasattr(os, "register_at_fork"):  # workers of a DataLoader only load data
+    os.register_at_fork(after_in_child=_close_all)

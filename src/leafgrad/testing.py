@@ -1,0 +1,120 @@
+"""Assertions about training, for tests: they fail with the report of `diagnose`."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from leafgrad._arguments.names import Names
+from leafgrad._arguments.signature import public_function
+from leafgrad._debug.finite_check import all_finite
+from leafgrad._debug.session import Session
+from leafgrad._diagnosis.diagnose import diagnose
+from leafgrad._messages import message
+from leafgrad._record.record import Recording
+
+__all__ = ["assert_gradients", "assert_trains"]
+
+
+@public_function()
+def assert_gradients(
+    loss: Any,
+    model: Names = None,
+    *,
+    recording: Recording | None = None,
+    expect: Iterable[str] | None = None,
+) -> None:
+    """Fail unless every parameter gets a finite gradient that is not zero.
+
+    It runs one backward pass, which leaves the graph and ``.grad`` as they are.
+
+    Args:
+        loss: The loss, as in `diagnose`.
+        model: What should be trained, as in `diagnose`.
+        recording: What `record` returned while the loss was computed. With it, a failure shows the
+            lines at fault.
+        expect: The names of the parameters that should get a gradient, and no others.
+
+    Raises:
+        AssertionError: If the report of `diagnose` has an error or a warning. The message is the
+            report.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad.testing import assert_gradients
+        >>> model = torch.nn.Linear(2, 1)
+        >>> assert_gradients(model(torch.ones(3, 2)).square().mean(), model)
+        >>> assert_gradients(model.weight.sum(), model)
+        Traceback (most recent call last):
+        AssertionError: ...
+    """
+    __tracebackhide__ = True
+    report = diagnose(loss, model, recording=recording, gradients=True, expect=expect)
+    if not report.ok:
+        raise AssertionError(f"\n{report}")
+
+
+@public_function()
+def assert_trains(
+    step: Callable[[], object], model: torch.nn.Module, frozen: Iterable[str] = ()
+) -> None:
+    """Fail unless one step of training changes every parameter, and leaves all of them finite.
+
+    Args:
+        step: A function that takes one step: forward pass, ``backward()`` and
+            ``optimizer.step()``.
+        model: The model that the step trains.
+        frozen: The names of parameters, or of modules, that must not change.
+
+    Raises:
+        AssertionError: If a parameter is not finite or has not changed, or if a frozen one has. The
+            message lists these, and what `debug` reports about the step.
+        ValueError: If `frozen` names nothing, or everything.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad.testing import assert_trains
+        >>> model = torch.nn.Linear(2, 1)
+        >>> optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        >>> def step():
+        ...     optimizer.zero_grad()
+        ...     model(torch.ones(3, 2)).square().mean().backward()
+        ...     optimizer.step()
+        >>> assert_trains(step, model)
+    """
+    __tracebackhide__ = True
+    parameters = dict(model.named_parameters())
+    fixed = _frozen_among([*parameters], [*frozen])
+    before = {name: one.detach().clone() for name, one in parameters.items()}
+    with Session(model, is_quiet=True) as reports:
+        step()
+    wrong = [*_differences(before, dict(model.named_parameters()), fixed)]
+    if wrong:
+        shown = [str(found.report) for found in reports]
+        raise AssertionError("\n\n".join(["\n" + "\n".join(wrong), *shown]))
+
+
+def _frozen_among(names: list[str], frozen: list[str]) -> set[str]:
+    """Return the names of the parameters that are frozen, by their own names or their modules'."""
+    fixed = set[str]()
+    for path in frozen:
+        inside = {name for name in names if name == path or name.startswith(f"{path}.")}
+        if not inside:
+            raise ValueError(message("debug.trains.frozen", name=path))
+        fixed |= inside
+    if len(fixed) == len(names):
+        raise ValueError(message("debug.trains.nothing-left", frozen=frozen))
+    return fixed
+
+
+def _differences(
+    before: dict[str, torch.Tensor], after: dict[str, torch.nn.Parameter], frozen: set[str]
+) -> Iterable[str]:
+    """Yield a line for each parameter that is not as it should be."""
+    for name, old in before.items():
+        has_changed = not torch.equal(old, after[name])
+        if not all_finite([after[name]]):
+            yield f"{name} {message('debug.trains.not-finite')}"
+        elif has_changed == (name in frozen):
+            words = "changed" if has_changed else "unchanged"
+            yield f"{name} {message(f'debug.trains.{words}')}"
