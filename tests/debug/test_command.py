@@ -100,7 +100,7 @@ AS_PYTHON = {
         from torch.utils.data import DataLoader, Dataset
         class Numbers(Dataset):
             def __len__(self): return 4
-            def __getitem__(self, place): return torch.full((2,), float(place))
+            def __getitem__(self, place): return torch.full((2,), place + 1.0)
         if __name__ == "__main__":
             torch.manual_seed(0)
             model = torch.nn.Linear(2, 1)
@@ -198,7 +198,9 @@ def test_step_that_goes_wrong_can_be_recorded(tmp_path: Path) -> None:
     assert "found in step 7" in late.stderr
     assert "--first 7" in late.stderr
     again = run(tmp_path, "-m", "leafgrad", "--first", "7", "train.py", code=code)
-    assert "error[nan-gradient]: the gradient of `sqrt` is NaN\n --> train.py:9:" in again.stderr
+    assert (
+        "error[nan-gradient]: the gradient of `sqrt` is infinity\n --> train.py:9:" in again.stderr
+    )
 
 
 def test_demonstration_shows_a_report_and_what_to_type_next(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ class Session:
         self._wants_recording = False
         self._is_in_backward = False
         self._seen = set[tuple[object, ...]]()
-        self._explained: BaseException | None = None
+        self._failure = 0, NOTHING
 
     def __enter__(self) -> list[StepReport]:
         """Begin; return the list that reports will be added to."""
@@ -112,10 +112,10 @@ class Session:
         self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None
     ) -> None:
         """End, and explain an error that leaves the block."""
+        is_recorded = self.recording is not None
         self.close()
         if isinstance(error, Exception):
-            if error is not self._explained:
-                self._explain(error)
+            self._explain(error, is_recorded=is_recorded)
             remove_own_frames(error)
 
     def close(self) -> None:
@@ -217,7 +217,8 @@ class Session:
         try:
             yield
         except Exception as error:
-            self._explain(error, report if self.recording else self._diagnose(loss))
+            # The error itself is not kept: it holds the variables of all functions it came through.
+            self._failure = id(error), report if self.recording else self._diagnose(loss)
             raise
         self._report(report)
 
@@ -238,15 +239,16 @@ class Session:
 
     # --- Reports
 
-    def _explain(self, error: Exception, report: Report = NOTHING) -> None:
-        """Attach a report to an error, once."""
-        if isinstance(error, torch.OutOfMemoryError) or error is self._explained:
+    def _explain(self, error: Exception, *, is_recorded: bool) -> None:
+        """Attach a report to an error that leaves the block."""
+        if isinstance(error, torch.OutOfMemoryError):
             return
-        self._explained = error
+        identity, report = self._failure
+        report = report if identity == id(error) else NOTHING
         if all(one.severity is not Severity.ERROR for one in report):
             found = findings_of_error(error, self.model)
             report = Report((*found, *report))
-        if self.recording is None:
+        if not is_recorded:
             report = replace(report, help=message("debug.again", step=self.step))
         if not report.ok:
             self.reports.append(StepReport(self.step, report))

@@ -42,7 +42,7 @@ def trained_by(
         used = [one for one in optimizers if not reached.isdisjoint(parameters_of([one]))]
         trained = parameters_of(used or optimizers)
         if model is None:
-            model = _models_with({*trained} or reached)
+            model = _models_with({*trained} | reached)
         idle = parameters_of(optimizers).keys() - trained.keys()
         if not idle.isdisjoint(id(one) for _, one in named_tensors(model)):
             named = named_tensors(model)

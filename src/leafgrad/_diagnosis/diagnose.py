@@ -77,10 +77,13 @@ def diagnose(
     """
     if optimizer is None and isinstance(model, torch.optim.Optimizer):
         optimizer = model
+    optimizers = read_optimizers(optimizer)
+    if model is None and len(optimizers) == 1:
+        model = optimizers[0]
     situation = Situation(
         _loss_of(loss),
-        model if model is not None else optimizer,
-        read_optimizers(optimizer),
+        model,
+        optimizers,
         recording,
         expected=expect,
         runs_backward=gradients,
