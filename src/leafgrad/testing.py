@@ -9,6 +9,7 @@ from leafgrad._arguments.names import Names
 from leafgrad._arguments.signature import public_function
 from leafgrad._debug.finite_check import all_finite
 from leafgrad._debug.session import Session
+from leafgrad._diagnosis.checks.gradient import CODES as MISSING
 from leafgrad._diagnosis.diagnose import diagnose
 from leafgrad._messages import message
 from leafgrad._record.record import Recording
@@ -36,8 +37,8 @@ def assert_gradients(
         expect: The names of the parameters that should get a gradient, and no others.
 
     Raises:
-        AssertionError: If the report of `diagnose` has an error or a warning. The message is the
-            report.
+        AssertionError: If the report of `diagnose` has an error or a warning, or a parameter gets
+            no gradient. The message is the report.
 
     Example:
         >>> import torch
@@ -50,7 +51,7 @@ def assert_gradients(
     """
     __tracebackhide__ = True
     report = diagnose(loss, model, recording=recording, gradients=True, expect=expect)
-    if not report.ok:
+    if not report.ok or not ({*MISSING} - {"frozen"}).isdisjoint(report.codes):
         raise AssertionError(f"\n{report}")
 
 

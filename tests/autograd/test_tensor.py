@@ -447,3 +447,14 @@ def test_below_autograd_is_unseen_and_unrecorded() -> None:
         assert (x + 1.0).requires_grad
         assert calls != []
     assert not y.requires_grad
+
+
+def test_stack_of_function_modes_leaves_out_the_default_device(watching_mode: Any) -> None:
+    before = _autograd.function_mode_stack()
+    with watching_mode as mode, torch.device("cpu"):
+        assert _autograd.function_mode_stack() == [*before, mode]
+
+
+def test_norms_are_summed_over_tensors_of_any_type() -> None:
+    tensors = [torch.tensor([3.0, 4.0]), torch.tensor([2.0], dtype=torch.float64)]
+    assert _autograd.sum_of_norms(tensors).item() == 7.0

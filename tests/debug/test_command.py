@@ -149,7 +149,9 @@ def test_each_of_two_processes_reports(tmp_path: Path) -> None:
         from torch import distributed
         from torch.nn.parallel import DistributedDataParallel
         rank, store = int(sys.argv[1]), sys.argv[2]
-        distributed.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+        distributed.init_process_group(
+            "gloo", init_method="file://" + store, rank=rank, world_size=2
+        )
         model = DistributedDataParallel(torch.nn.Linear(2, 1))
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         for _ in range(4):
