@@ -70,6 +70,7 @@ default_role = "literal"  # single backticks in a docstring
 autodoc_member_order = "bysource"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
+typehints_document_rtype_none = False
 typehints_use_rtype = False
 always_use_bars_union = True
 suppress_warnings = ["config.cache"]  # of the function below, which Sphinx cannot keep

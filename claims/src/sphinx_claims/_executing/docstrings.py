@@ -26,9 +26,13 @@ def find_docstrings(module: str, root: Path) -> Iterator[Page]:
         for test in finder.find(thing, module, module=inspect.getmodule(thing))
         if test.examples
     ]
-    places = {(test.filename or module, (test.lineno or 0) + 1): test for test in tests}
-    for (file, line), test in sorted(places.items()):
-        items = (Doctest(line=line, source=test.docstring or ""),)
+    # The text belongs to the key: doctest takes the line of a decorated function from its wrapper.
+    places = {
+        (test.filename or module, (test.lineno or 0) + 1, test.docstring or ""): test
+        for test in tests
+    }
+    for (file, line, text), test in sorted(places.items()):
+        items = (Doctest(line=line, source=text),)
         yield Page(path=path_from(root, file), items=items, module=test.globs["__name__"])
 
 
