@@ -65,7 +65,9 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def pages() -> list[str]:
-    names = [file.relative_to(SITE).as_posix() for file in sorted(Path(SITE).rglob("*.html"))]
+    files = sorted(Path(SITE).rglob("*.html"))
+    shown = [file for file in files if 'http-equiv="refresh"' not in file.read_text("utf-8")]
+    names = [file.relative_to(SITE).as_posix() for file in shown]
     return [name for name in names if not name.startswith("_static/")]
 
 
@@ -120,6 +122,15 @@ def test_axe_finds_nothing_on_a_page_of_each_layout(
 def test_axe_finds_nothing_on_a_phone(browser: Browser, address: str, page: str) -> None:
     looks = [("light", 390), ("dark", 390)]
     assert complaints(browser, f"{address}/{page}.html", *looks) == []
+
+
+@needs_site
+def test_old_address_leads_to_the_section_that_replaced_its_page(
+    browser: Browser, address: str
+) -> None:
+    page = Page(browser, f"{address}/404.html")
+    page.send("Page.navigate", url=f"{address}/how-to/vanishing.html")
+    page.until("location.href.endsWith('/how-to/does-not-train.html#gradients-vanish')")
 
 
 CUT = "[...document.querySelectorAll('article pre')].filter(e => e.scrollWidth > e.clientWidth)"
