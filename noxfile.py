@@ -158,6 +158,13 @@ def wheel(session: nox.Session, name: str) -> None:
 
 
 @nox.session(default=False)
+def libraries(session: nox.Session) -> None:
+    """Run the programs that a guide shows with Lightning, transformers and others."""
+    options = install(session, "test", "libraries")
+    session.run("pytest", "tests/debug/test_libraries.py", *options, env=IN_TESTS)
+
+
+@nox.session(default=False)
 def bench(session: nox.Session) -> None:
     """Measure each figure that the site or the README quotes."""
     options = install(session, "bench", "peers")

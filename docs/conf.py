@@ -40,6 +40,7 @@ extensions = [
     "code_links",
     "dashes",
     "descriptions",
+    "diagnoses",
     "keywords",
     "light_code",
     "light_pictures",
@@ -69,6 +70,7 @@ default_role = "literal"  # single backticks in a docstring
 autodoc_member_order = "bysource"
 napoleon_google_docstring = True
 napoleon_numpy_docstring = False
+typehints_document_rtype_none = False
 typehints_use_rtype = False
 always_use_bars_union = True
 suppress_warnings = ["config.cache"]  # of the function below, which Sphinx cannot keep
@@ -93,7 +95,7 @@ if html_baseurl:
     html_baseurl = html_baseurl.rstrip("/") + "/" + place_of_language
     extensions.append("sphinx_sitemap")
     sitemap_url_scheme = "{link}"
-    sitemap_excludes = ["404.html", "genindex.html", "search.html"]
+    sitemap_excludes = ["404.html", "genindex.html", "search.html", "how-to/nan.html"]
     ogp_site_url = html_baseurl
 
 # The page for addresses that do not exist stands at each of them, so its links begin at the root.
@@ -107,7 +109,15 @@ html_title = "leafgrad"
 html_favicon = html_logo = "_static/leaf.svg"
 html_secnumber_suffix = " "
 html_static_path = ["_static"]
+MOVED = {  # pages that were joined, and where readers of their old addresses go
+    "how-to/before-backward": "backward-error.html",
+    "how-to/errors-operations": "errors.html",
+    "how-to/nan": "does-not-train.html#nan-and-infinity",
+    "how-to/vanishing": "does-not-train.html#gradients-vanish",
+}
+html_additional_pages = dict.fromkeys(MOVED, "moved.html")
 html_context = {  # what leads from a page to its translations
+    "moved": MOVED,
     "languages": [(code.replace("_", "-"), *about) for code, about in LANGUAGES.items()],
     "to_english": "../" if place_of_language else "",
 }

@@ -206,6 +206,32 @@ def test_docstrings_without_all_and_without_pages_are_judged(claims: Any) -> Non
         assert (run.status, line in run.text) == (result - 2, True)
 
 
+DECORATED = '''
+import functools
+def traced(function):
+    @functools.wraps(function)
+    def call(*arguments):
+        return function(*arguments)
+    return call
+@traced
+def one():
+    """>>> 1
+    2
+    """
+@traced
+def two():
+    """>>> 1
+    3
+    """
+'''
+
+
+def test_docstrings_of_functions_that_share_a_wrapper_are_judged(claims: Any) -> None:
+    run = claims("verify", toml="docstrings = ['bare']\n", **{"bare.py": DECORATED})
+    assert run.status == 1
+    assert "2 pages, 0 claims, 2 checks: 2 problems" in run.text
+
+
 def test_setup_and_flags_of_the_table_hold_for_all_examples(claims: Any) -> None:
     table = """\
 pages = ["page.md"]

@@ -19,6 +19,7 @@ from typing import Any
 
 import nbformat
 from code_comments import in_other_words
+from diagnoses import ON_PAGE, program
 from docutils import nodes
 from light_pictures import lighter
 from myst_nb.core.read import read_myst_markdown_notebook
@@ -132,6 +133,7 @@ def _without_directives(text: str, folded: Collection[str]) -> str:
         inside = CELL.sub(_shown, found[3]).strip()
         return f"<details>\n<summary>{found[2]}</summary>\n\n{inside}\n\n</details>\n"
 
+    text = ON_PAGE.sub(lambda found: f"```python\n{program(found[1])}```", text)
     text = CONTAINER.sub(r"\2", text)
     while FOLD.search(text):
         text = FOLD.sub(fold, text)

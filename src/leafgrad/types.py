@@ -1,5 +1,6 @@
 """The types of the results, for annotations; the functions of `leafgrad` make the values."""
 
+from leafgrad._debug.session import StepReport
 from leafgrad._derivative.derivative_explanation import DerivativeExplanation
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Help, Severity, Span
 from leafgrad._graph.diff import GraphDiff, KindChange
@@ -42,6 +43,7 @@ __all__ = [
     "Source",
     "Span",
     "Step",
+    "StepReport",
     "TensorRole",
     "TensorSummary",
     "TracedEdge",

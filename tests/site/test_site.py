@@ -65,7 +65,9 @@ def address() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def pages() -> list[str]:
-    names = [file.relative_to(SITE).as_posix() for file in sorted(Path(SITE).rglob("*.html"))]
+    files = sorted(Path(SITE).rglob("*.html"))
+    shown = [file for file in files if 'http-equiv="refresh"' not in file.read_text("utf-8")]
+    names = [file.relative_to(SITE).as_posix() for file in shown]
     return [name for name in names if not name.startswith("_static/")]
 
 
@@ -92,6 +94,7 @@ LAYOUTS = {
     "a plot": "tutorial/pinn-heat",
     "wide tables": "tutorial/errata",
     "errors": "how-to/errors",
+    "diagnoses": "how-to/missing-gradient",
     "tables of contents": "how-to/index",
     "pictures": "reference/gallery",
     "a function and its values": "reference/diagnose",
@@ -111,6 +114,15 @@ def test_axe_finds_nothing_on_a_page_of_each_layout(
 ) -> None:
     looks = [(scheme, width) for scheme in ("light", "dark") for width in (1000, 390)]
     assert complaints(browser, f"{address}/{page}.html", *looks) == []
+
+
+@needs_site
+def test_old_address_leads_to_the_section_that_replaced_its_page(
+    browser: Browser, address: str
+) -> None:
+    page = Page(browser, f"{address}/404.html")
+    page.send("Page.navigate", url=f"{address}/how-to/vanishing.html")
+    page.until("location.href.endsWith('/how-to/does-not-train.html#gradients-vanish')")
 
 
 CUT = "[...document.querySelectorAll('article pre')].filter(e => e.scrollWidth > e.clientWidth)"
@@ -179,25 +191,25 @@ def test_the_cheat_sheet_prints_on_one_sheet_of_a4(browser: Browser, address: st
     assert others > 1  # sheets are counted
 
 
-ERRORS = "/how-to/errors.html"
+ERROR = "/how-to/backward-error.html"
 
 
 @needs_site
 @pytest.mark.parametrize(
     ("words", "found"),
     {
-        "Trying to backward through the graph a second time": ERRORS,
-        "has been modified by an inplace operation": ERRORS,
-        "can't retain_grad on Tensor that has requires_grad=False": ERRORS,
+        "Trying to backward through the graph a second time": f"{ERROR}#freed",
+        "has been modified by an inplace operation": ERROR,
+        "can't retain_grad on Tensor that has requires_grad=False": "/how-to/errors.html",
         "RuntimeError: element 0 of tensors does not require grad and does not have a grad_fn": (
-            f"{ERRORS}#element-0-of-tensors-does-not-require-grad-and-does-not-have-a-grad-fn"
+            f"{ERROR}#no-graph"
         ),
         "RuntimeError: Trying to backward through the graph a second time (or directly access"
         " saved tensors after they have already been freed). Saved intermediate values": (
-            f"{ERRORS}#trying-to-backward-through-the-graph-a-second-time"
+            f"{ERROR}#freed"
         ),
         "RuntimeError: Function 'MulBackward0' returned nan values in its 1st output.": (
-            f"{ERRORS}#function-returned-nan-values-in-its"
+            "/how-to/does-not-train.html#function-returned-nan-values-in-its"
         ),
         "leaf/constant-result-is-leaf": "/tutorial/leaf.html#claim-leaf-constant-result-is-leaf",
         "is-grads-batched": "/tutorial/grad-outputs.html#claim-autograd-grad-is-grads-batched",
