@@ -17,8 +17,6 @@ from leafgrad._diagnosis.edits import marked, node_at, parse, replace, text_of
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._graph.nodes import Source
-from leafgrad._messages import message
-from leafgrad._record.spans import find_span
 
 
 @check("once-differentiable", "no-formula")
