@@ -65,6 +65,7 @@ def test_healthy_script_is_told_so(tmp_path: Path, code: str, words: str) -> Non
     assert words in done.stderr
 
 
+@pytest.mark.sweep
 def test_json_is_the_last_line_of_the_output(tmp_path: Path) -> None:
     code = f"{DETACHED}\n    print('trained')\n    raise SystemExit(3)"
     done = run(tmp_path, "-m", "leafgrad", "--json", "train.py", code=code)
@@ -128,7 +129,13 @@ AS_PYTHON = {
 }
 
 
-@pytest.mark.parametrize("case", AS_PYTHON)
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, marks=() if case in {"arguments", "status"} else pytest.mark.sweep)
+        for case in AS_PYTHON
+    ],
+)
 def test_script_runs_as_under_python(tmp_path: Path, case: str) -> None:
     plain, done = (
         run(tmp_path, *command, "train.py", str(tmp_path / str(number)), "-x", code=AS_PYTHON[case])
@@ -142,6 +149,7 @@ def test_script_runs_as_under_python(tmp_path: Path, case: str) -> None:
     assert said == plain.stderr
 
 
+@pytest.mark.sweep
 def test_each_of_two_processes_reports(tmp_path: Path) -> None:
     code = """
         import os, sys
@@ -192,6 +200,7 @@ def test_traceback_ends_with_the_report(tmp_path: Path) -> None:
     assert "error[freed]" in done.stderr.partition("\nRuntimeError")[2]
 
 
+@pytest.mark.sweep
 def test_step_that_goes_wrong_can_be_recorded(tmp_path: Path) -> None:
     code = TRAINING.replace("range(4)", "range(9)").replace(
         "square().mean()", "mul(step != 6).square().sum().sqrt()"
@@ -213,6 +222,7 @@ def test_demonstration_shows_a_report_and_what_to_type_next(tmp_path: Path) -> N
     assert "python -m leafgrad train.py --lr 0.1" in done.stdout
 
 
+@pytest.mark.sweep
 def test_interrupt_ends_the_process_by_its_signal(tmp_path: Path) -> None:
     done = run(tmp_path, "-m", "leafgrad", "train.py", code="raise KeyboardInterrupt")
     assert done.returncode == -signal.SIGINT

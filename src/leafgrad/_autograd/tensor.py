@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
-from torch.utils._device import DeviceContext
 from torch.utils._python_dispatch import _disable_current_modes, is_traceable_wrapper_subclass
 
 StorageReference = StorageWeakRef
@@ -47,7 +46,7 @@ def function_mode_stack() -> list[Any]:
     The mode of ``torch.set_default_device()`` is left out: PyTorch keeps it below all others.
     """
     modes = map(torch._C._get_function_stack_at, range(function_modes()))
-    return [mode for mode in modes if not isinstance(mode, DeviceContext)]
+    return [mode for mode in modes if type(mode).__name__ != "DeviceContext"]
 
 
 def sum_of_norms(tensors: Sequence[torch.Tensor]) -> torch.Tensor:

@@ -3,6 +3,8 @@
 import ast
 from collections.abc import Iterator
 
+from torch import Tensor
+
 from leafgrad import _autograd
 from leafgrad._diagnosis.build import diagnosis
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
@@ -11,6 +13,7 @@ from leafgrad._diagnosis.paths import Paths
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._graph.nodes import Source
+from leafgrad._record.log import Log
 
 
 @check("missing-create-graph")
@@ -25,13 +28,25 @@ def find_constant_derivatives(situation: Situation) -> Iterator[Diagnosis]:
             is_trained = _autograd.plain(tensor, "requires_grad")
             is_news = is_trained and id(tensor) not in situation.explained
             for cut in paths.cuts(tensor) if is_news else ():
-                if cut.operation == "grad" and not _says_so(cut.source):
+                if cut.operation == "grad" and not (
+                    _says_so(cut.source) or _is_stale(situation.log, tensor, cut.source)
+                ):
                     names.setdefault(cut.source, []).append(name)
         for at, subject in names.items():
             edits = _with_graph(at)
             yield diagnosis(
                 "missing-create-graph", Severity.WARNING, subject=subject, at=at, edits=edits
             )
+
+
+def _is_stale(log: Log, tensor: Tensor, at: Source | None) -> bool:
+    """Return whether a tensor was written to after its derivative at a line, as by a step."""
+    value, is_stale = log.tape.value_of(tensor), False
+    for call in log.tape.calls:
+        if call.name == "grad" and log.source_at(call.place) == at:
+            is_stale = False
+        is_stale |= any(write.value is value for write in call.writes)
+    return is_stale
 
 
 def _says_so(at: Source | None) -> bool:
