@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from bs4 import BeautifulSoup, Tag
 
-import leafgrad
+import leafgrad.testing
 from tests.site.built import SITE, needs_site
 
 pytestmark = needs_site
@@ -63,7 +63,7 @@ def expected(name: str) -> str:
         shown = "" if is_value else str(inspect.Signature(parameters(name)))
         return f"class {name}{shown}"
     if callable(found):
-        return f"{name if owner == 'leafgrad' else last}{inspect.Signature(parameters(name))}"
+        return f"{name if owner in {'leafgrad', 'leafgrad.testing'} else last}{inspect.Signature(parameters(name))}"
     return last
 
 
