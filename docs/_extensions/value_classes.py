@@ -46,9 +46,9 @@ def annotate(
 def without_constructor(
     _app: Sphinx, _what: str, _name: str, listed: Any, *_signature: Any
 ) -> tuple[str, None] | None:
-    """Leave out how a dataclass or an enum is made."""
+    """Leave out how a dataclass, an enum or a named tuple is made."""
     is_value = isinstance(listed, type) and (
-        dataclasses.is_dataclass(listed) or issubclass(listed, enum.Enum)
+        dataclasses.is_dataclass(listed) or issubclass(listed, enum.Enum | tuple)
     )
     return ("", None) if is_value else None
 

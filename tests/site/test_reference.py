@@ -59,11 +59,12 @@ def expected(name: str) -> str:
     """Return how an entry should begin."""
     found, (owner, _, last) = library(name), name.rpartition(".")
     if isinstance(found, type):
-        is_value = dataclasses.is_dataclass(found) or issubclass(found, enum.Enum)
+        is_value = dataclasses.is_dataclass(found) or issubclass(found, enum.Enum | tuple)
         shown = "" if is_value else str(inspect.Signature(parameters(name)))
         return f"class {name}{shown}"
     if callable(found):
-        return f"{name if owner in {'leafgrad', 'leafgrad.testing'} else last}{inspect.Signature(parameters(name))}"
+        shown = name if owner in {"leafgrad", "leafgrad.testing"} else last
+        return f"{shown}{inspect.Signature(parameters(name))}"
     return last
 
 

@@ -45,7 +45,12 @@ PLAIN = {"retain_graph", "create_graph"}
 
 
 class StepReport(NamedTuple):
-    """A report, and the number of the step that it is about."""
+    """A report on one step.
+
+    Attributes:
+        step: The number of the step, from 1.
+        report: What `diagnose` found in it.
+    """
 
     step: int
     report: Report
