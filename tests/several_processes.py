@@ -36,6 +36,7 @@ def in_two_processes(program: Path, folder: Path) -> list[Any]:
     """Run a program that starts two processes; return what each of them leaves in the folder."""
     # To fork saves an import of PyTorch, and is safe where not all are spawned by default.
     way = "spawn" if get_start_method() == "spawn" else "fork"
-    command = [sys.executable, str(program), str(folder), way]
-    subprocess.run(command, capture_output=True, check=True, timeout=300)
+    command = [sys.executable, "-m", f"tests.{program.stem}", str(folder), way]
+    root = Path(__file__).parents[1]
+    subprocess.run(command, capture_output=True, check=True, timeout=300, cwd=root)
     return [json.loads((folder / f"{rank}.json").read_text("utf-8")) for rank in range(2)]
