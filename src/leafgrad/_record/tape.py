@@ -1,7 +1,7 @@
 """The tape of a recording: each PyTorch call in order, with the values in and out of it."""
 
 from collections.abc import Collection, Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
 import torch
@@ -35,17 +35,19 @@ class Value(ref[Tensor]):
         "number",
         "storage",
     )
-    __eq__ = object.__eq__  # that of `ref` compares tensors
-    __hash__ = object.__hash__
+    if not TYPE_CHECKING:  # type checkers want functions, which would be slower
+        __eq__ = object.__eq__  # that of `ref` compares tensors
+        __hash__ = object.__hash__
 
     def copy_facts(self, other: "Value | None") -> None:
         """Take over what is known of another tensor, but for its memory."""
-        self.has_graph = self.follows_graph = False
+        self.has_graph: bool = False
+        self.follows_graph: bool = False
         self.is_floating: bool = other is None or other.is_floating
         self.array: Value | None = None
         self.number: int | None = None
         self.address: int | None = None
-        self.storage: _autograd.StorageReference | None = None
+        self.storage: Any = None  # a `StorageWeakRef` or None
 
 
 class Site(NamedTuple):
@@ -133,7 +135,7 @@ class Tape:
         """Start before the node with this number."""
         self.calls: list[Call] = []
         self.values: dict[int, Value] = {}
-        self.structure = _autograd.GraphStructure()
+        self.structure: _autograd.GraphStructure = _autograd.GraphStructure()
         self.custom_functions: dict[int, tuple[str, bool]] = {}
         self.arrays: dict[int, Value] = {}
         self.has_exits: bool = False
