@@ -26,8 +26,9 @@ def debug(
 
     After these steps it lets go. It still checks the loss at each ``backward()`` and the norm of
     all gradients at each ``optimizer.step()``. When one of them stops being finite, it reports this
-    and records the next three steps. That takes about 1 % of a step. It does not wait for a GPU: a
-    report about numbers on a GPU comes one step later or so.
+    and records the next three steps. These checks made a step of a small GPT 3 % longer, and that
+    of a PINN 5 % (``benchmarks/debug_cost.py``). They do not wait for a GPU: a report about numbers
+    on a GPU comes about one step later.
 
     Args:
         model: What should be trained, as in `diagnose`. By default, the modules in memory that the

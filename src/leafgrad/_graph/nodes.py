@@ -168,11 +168,6 @@ class SavedTensor:
         """Whether it was written in place since it was saved, so that backward will complain."""
         return self.saved_version is not None and self.saved_version != self.current_version
 
-    @property
-    def may_be_modified(self) -> bool:
-        """Whether it was written in place at some time, and PyTorch does not tell if since then."""
-        return bool(self.current_version) and self.saved_version is None
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CustomFunction:

@@ -4,10 +4,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import chain
-from math import inf
-
-from leafgrad._graph.graph import Graph
-from leafgrad._graph.nodes import TracedNode
 
 
 def topological_order(
@@ -27,15 +23,3 @@ def topological_order(
             waiting[successor] -= 1
             if not waiting[successor]:
                 heappush(ready, (priorities[successor], successor))
-
-
-def in_backward_order(graph: Graph) -> Iterator[TracedNode]:
-    """Yield the nodes as PyTorch's engine takes them, on one device and in one thread.
-
-    Of the nodes whose gradients are complete, leaves come first, then the one that was made last.
-    """
-    successors = [
-        [edge.target for edge in node.edges if edge.target is not None] for node in graph.nodes
-    ]
-    priorities = [-inf if node.created is None else -node.created for node in graph.nodes]
-    return (graph.nodes[place] for place in topological_order(successors, priorities))

@@ -1,7 +1,7 @@
 """What a recording writes down while code runs: numbers and code, never a tensor or a node."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from types import FrameType
 from typing import NamedTuple
@@ -181,10 +181,6 @@ class Log:
         self.has_failed = False
         self.training.note_backward(one.place)
         self.backwards[(*key_of(one.place), one.frees)] = one
-
-    def backwards_from(self, roots: Collection[int]) -> list[Pass]:
-        """Return the passes that began at one of these outputs."""
-        return [one for one in self.backwards.values() if not one.roots.isdisjoint(roots)]
 
     def backwards_after(self, number: int) -> list[Pass]:
         """Return the passes that freed their graph since a node got its number, in order."""

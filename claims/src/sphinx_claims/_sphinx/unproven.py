@@ -23,7 +23,6 @@ def line_of(node: nodes.Node) -> int:
 
 
 _HIGHLIGHTED = frozenset("python python3 py pycon ipython ipython3 bash console".split())
-_EXCUSED = "claims_excused"
 
 
 class UnprovenDirective(SphinxDirective):
@@ -37,9 +36,8 @@ class UnprovenDirective(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Render the content and the reason; what the reader has not seen is found."""
         because = " ".join(self.options.get("because", "").split())
-        is_excused = take_pending(self.env, ESCAPE, because) is not None
+        take_pending(self.env, ESCAPE, because)
         box = nodes.container(classes=["unproven"])
-        box[_EXCUSED] = is_excused
         if self.arguments:
             text = "\n".join(self.content)
             language = self.arguments[0] if self.arguments[0] in _HIGHLIGHTED else "text"
@@ -51,11 +49,6 @@ class UnprovenDirective(SphinxDirective):
             "", say("not proven: {because}", because=because), classes=["unproven-because"]
         )
         return [box]
-
-
-def is_unproven(node: nodes.Node) -> bool:
-    """Return whether `node` stands in an escape that its page has."""
-    return any(isinstance(part, nodes.container) and part.get(_EXCUSED) for part in above(node))
 
 
 def escapes_list(escapes: Sequence[Mapping[str, Any]]) -> Iterator[nodes.Node]:
