@@ -42,13 +42,15 @@ def test_distributions_have_urls_and_version(folder: str) -> None:
 def test_packaged_readme_has_absolute_links_only(folder: str) -> None:
     readme = WheelBuilder(str(ROOT / folder)).metadata.core.readme
     links = re.findall(r"\]\(([^)]*)\)", readme)
-    assert [link for link in links if not link.startswith("https://")] == []
+    pictures = re.findall(r'src(?:set)?="([^"]*)"', readme)
+    assert [link for link in links + pictures if not link.startswith("https://")] == []
     assert len(links) == (ROOT / folder / "README.md").read_text("utf-8").count("](")
     assert "$" not in re.sub(r"```.*?```", "", readme, flags=re.DOTALL)  # formulas stay source
 
 
 def test_files_linked_in_readme_exist() -> None:
-    links = re.findall(r"\]\(([^):]*)\)", (ROOT / "README.md").read_text("utf-8"))
+    readme = (ROOT / "README.md").read_text("utf-8")
+    links = re.findall(r"\]\(([^):]*)\)", readme) + re.findall(r'src(?:set)?="([^"]*)"', readme)
     assert [link for link in links if not (ROOT / link).is_file()] == []
 
 
