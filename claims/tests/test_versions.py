@@ -92,7 +92,7 @@ def test_since_is_inclusive_and_until_exclusive(case: str) -> None:
         (":until:", ":until: must be a version, as in 2.12, not ''"),
         (":since: 2.13.0+cpu", ":since: must be a version, as in 2.12, not '2.13.0+cpu'"),
         (":since: 99\n:until: 99", ":since: must be a version before :until:, not 99"),
-        (":form: 2.12", "a claim's options are key, since, sources, until, not 'form'"),
+        (":form: 2", "a claim's options are key, kind, scope, since, sources, until, not 'form'"),
     ],
 )
 def test_invalid_version_range_is_red(options: str, message: str, judge: Judge) -> None:

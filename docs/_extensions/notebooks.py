@@ -42,7 +42,7 @@ FOLD = re.compile(r"^(:{3,})\{fold\} ([^\n]*)\n(.*?)^\1 *$", re.MULTILINE | re.D
 CONTAINER = re.compile(r"^(:{3,})\{container\} [^\n]*\n(.*?)^\1 *$", re.MULTILINE | re.DOTALL)
 FOLDED = ("Hint", "Answer")
 CELL = re.compile(
-    r"^```\{code-cell\} python\n((?::\w+:[^\n]*\n)*)\n*(.*?)^```$", re.MULTILINE | re.DOTALL
+    r"^```\{code-cell\} python\n((?::[\w-]+:[^\n]*\n)*)\n*(.*?)^```$", re.MULTILINE | re.DOTALL
 )
 SHOWN_CODE = re.compile(r"(?<=^```python\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 BOUND = re.compile(r"^:(since|until): (\S+)", re.MULTILINE)

@@ -38,7 +38,9 @@ class Config:
 
     `translations` is the folder of the catalogues, and `glossary` the page that is their term base.
     `package` is the one whose version the ledger has, and a claim names with `:since:`. What is
-    done with fences of Python is one of `FENCES`.
+    done with fences of Python is one of `FENCES`. `scope` is the page whose words narrow and widen
+    what a claim speaks of, and `zoo` the module of situations that rules run over. Claims without a
+    kind, and rules and defaults without a blind check, are counted or refused.
     """
 
     root: Path
@@ -55,6 +57,10 @@ class Config:
     python_fences: str = "show"
     translations: str | None = None
     glossary: str | None = None
+    scope: str | None = None
+    zoo: str | None = None
+    without_kind: str = "count"
+    unchecked: str = "count"
 
     def files(self) -> list[Path]:
         """List the Markdown files of `pages`, without what a build left behind."""
@@ -189,4 +195,8 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "python_fences": (" or ".join(FENCES), lambda value: value in FENCES),
     "translations": ("a folder", lambda value: isinstance(value, str)),
     "glossary": ("a page", lambda value: isinstance(value, str)),
+    "scope": ("a page", lambda value: isinstance(value, str)),
+    "zoo": ("a file of Python", lambda value: isinstance(value, str)),
+    "without_kind": ("count or refuse", lambda value: value in ("count", "refuse")),
+    "unchecked": ("count or refuse", lambda value: value in ("count", "refuse")),
 }

@@ -26,7 +26,9 @@ class Problem:
 class Cell:
     """A `{code-cell}`: Python from `line` on, in a fence that opens on line `fence`.
 
-    A library may write lines that match `may_print` past Python's streams.
+    A library may write lines that match `may_print` past Python's streams. `exception_to` holds the
+    id of a claim that fails here and the name of the exception; `checks` the id of a claim that the
+    cell checks blindly, and the digest that this claim had.
     """
 
     line: int
@@ -36,6 +38,8 @@ class Cell:
     warns: str | None = None
     may_print: str | None = None
     tags: tuple[str, ...] = ()
+    exception_to: tuple[str, str] | None = None
+    checks: tuple[str, str] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -80,19 +84,36 @@ class Inline:
     source: str
 
 
+KINDS = ("instance", "default", "rule")
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Claim:
     """A named sentence; all that runs before the next claim or heading is its evidence.
 
-    It holds on the versions of the package from `since` on and before `until`.
+    It holds on the versions of the package from `since` on and before `until`. Its `kind` is one of
+    `KINDS`; the words of its `scope` begin with + or -. `outside` holds the words for what it does
+    not speak of, and `exceptions` the names of what makes it fail.
     """
 
     line: int
     id: str
     statement: str
+    kind: str | None = None
+    scope: tuple[str, ...] = ()
+    outside: frozenset[str] = frozenset()
+    exceptions: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     since: str | None = None
     until: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Scope:
+    """The words by which a page widens (+) or narrows (-) what all its claims speak of."""
+
+    line: int
+    words: tuple[str, ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -119,7 +140,7 @@ class Include:
 
 
 Step = Cell | Doctest | Inline
-Item = Step | Claim | Heading | Escape | Include
+Item = Step | Claim | Heading | Escape | Include | Scope
 T = TypeVar("T", bound=Item)
 
 

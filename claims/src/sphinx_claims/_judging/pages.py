@@ -8,7 +8,9 @@ from pathlib import Path
 from sphinx_claims._config import TABLE, Config, relative_path
 from sphinx_claims._executing.raised import describe
 from sphinx_claims._judging.anchors import claim_anchor
-from sphinx_claims._page import Claim, Escape, Page, Problem
+from sphinx_claims._judging.index import Index, read_index
+from sphinx_claims._judging.scope import DefaultScope, read_scope, scope_problems, with_scope
+from sphinx_claims._page import Cell, Claim, Escape, Page, Problem, Scope
 from sphinx_claims._reading.include import unjudged_includes
 from sphinx_claims._reading.read import read_page
 
@@ -31,10 +33,14 @@ def read_pages(
     def judged_files() -> frozenset[Path]:
         return frozenset(file.resolve() for file in (*files, *config.files()))
 
-    pages = []
+    pages, default = [], read_scope(config)
+    index = read_index([*files, *config.files()])
     for file in files:
-        page = _read(file, config)
-        misfits = (found for claim in page.claims for found in _misfits(page, claim, taken, config))
+        page = _with_claims(_read(file, config), default, index)
+        misfits = [found for claim in page.claims for found in _misfits(page, claim, taken, config)]
+        scoped = (item for item in page.items if isinstance(item, Claim | Scope))
+        misfits += [problem for item in scoped for problem in scope_problems(item, default, config)]
+        misfits += _strange_ids(page, index)
         unjudged = [*unjudged_includes(page, judged_files)]
         items, problems = [*page.items], [*page.problems, *misfits]
         if config.python_fences == "refuse":
@@ -44,6 +50,24 @@ def read_pages(
         page = dataclasses.replace(page, items=tuple(items), problems=tuple(problems))
         pages.append(with_settings(page, config))
     return pages
+
+
+def _with_claims(page: Page, default: DefaultScope, index: Index) -> Page:
+    """Return a page whose claims know their scope, and the exceptions that any page names."""
+
+    def complete(claim: Claim) -> Claim:
+        exceptions = index.exceptions.get(claim.id, ())
+        return dataclasses.replace(with_scope(page, claim, default), exceptions=exceptions)
+
+    items = (complete(item) if isinstance(item, Claim) else item for item in page.items)
+    return dataclasses.replace(page, items=tuple(items))
+
+
+def _strange_ids(page: Page, index: Index) -> Iterator[Problem]:
+    for cell in page.of(Cell):
+        for key, pair in (("checks", cell.checks), ("exception-to", cell.exception_to)):
+            if pair is not None and pair[0] not in index.files:
+                yield Problem(cell.fence, f":{key}: must name a claim, and no page has {pair[0]}")
 
 
 def _read(file: Path, config: Config) -> Page:

@@ -12,7 +12,8 @@ from sphinx_claims._reading.fence import has_examples
 TAGS = frozenset({"hide-input", "hide-output", "hide-cell", "remove-input"})
 """Tags that change how a cell looks and nothing about what it proves."""
 
-OPTIONS = frozenset({"may-print", "raises", "tags", "warns"})
+OPTIONS = frozenset({"checks", "exception-to", "may-print", "raises", "tags", "warns"})
+_PAIRS = {"checks": "a claim's id and its digest", "exception-to": "a claim's id and a name"}
 _NO_MESSAGE = "\N{SNOWMAN}" * 9
 """A text that no program prints."""
 
@@ -39,6 +40,9 @@ def read_cell(
             declared[key] = text
         except (re.error, OverflowError, RecursionError) as error:
             yield Problem(fence, f":{key}: must hold a regular expression: {error}")
+    pairs = {key: _pair(str(options.get(key) or "")) for key in _PAIRS}
+    for key in [key for key in _PAIRS if key in options and pairs[key] is None]:
+        yield Problem(fence, f":{key}: must hold {_PAIRS[key]}, not {options[key]!r}")
     yield Cell(
         line=line,
         fence=fence,
@@ -47,13 +51,25 @@ def read_cell(
         warns=declared["warns"],
         may_print=declared["may-print"],
         tags=tuple(tag for tag in tags if tag in TAGS),
+        checks=pairs["checks"],
+        exception_to=pairs["exception-to"],
     )
+    yield from _docstrings(source, line)
+
+
+def _docstrings(source: str, line: int) -> Iterator[Doctest]:
+    """Yield the examples in the docstrings of what a cell on `line` defines."""
     tree = parse_python(source) if has_examples(source) else None
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             text = ast.get_docstring(node, clean=False) or ""
             if has_examples(text):
                 yield Doctest(line=line + node.body[0].lineno - 1, source=text)
+
+
+def _pair(text: str) -> tuple[str, str] | None:
+    identifier, _, rest = text.partition(" ")
+    return (identifier, rest.strip()) if rest.strip() else None
 
 
 def _unusable(key: str, text: str) -> str | None:

@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sphinx_claims._page import Claim, Problem
+from sphinx_claims._page import KINDS, Claim, Problem
 from sphinx_claims._reading.markdown import parser
 from sphinx_claims._versions import is_before, is_version
 
-OPTIONS = ("key", "since", "sources", "until")
+OPTIONS = ("key", "kind", "scope", "since", "sources", "until")
 
 
 def read_claim(
@@ -26,12 +26,25 @@ def read_claim(
     if len(bounds) > 1 and not is_before(**bounds):
         message = f":since: must be a version before :until:, not {bounds.pop('since')}"
         yield Problem(line, message)
+    kind = options.get("kind")
+    if kind is not None and kind not in KINDS:
+        yield Problem(line, f":kind: must be {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {kind!r}")
+        kind = None
     statement = sentence_of(body)
     if not statement:
         yield Problem(line, "a claim must hold the sentence that it claims")
     parts = (source.strip() for source in str(options.get("sources") or "").split(","))
     sources = tuple(filter(None, parts))
-    yield Claim(line=line, id=argument, statement=statement, sources=sources, **bounds)
+    yield Claim(
+        line=line,
+        id=argument,
+        statement=statement,
+        kind=kind,
+        scope=tuple(str(options.get("scope") or "").split()),
+        sources=sources,
+        since=bounds.get("since"),
+        until=bounds.get("until"),
+    )
 
 
 def sentence_of(body: str) -> str:

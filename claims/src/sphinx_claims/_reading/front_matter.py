@@ -1,11 +1,11 @@
-"""The settings in the front matter of a page by which Sphinx would read it differently."""
+"""The front matter of a page: its scope, and settings by which Sphinx would read it differently."""
 
 import json
 from collections.abc import Iterator
 
 import yaml
 
-from sphinx_claims._page import Problem
+from sphinx_claims._page import Problem, Scope
 
 _READING = frozenset(
     "all_links_external commonmark_only disable_syntax enable_extensions fence_as_directive"
@@ -13,8 +13,8 @@ _READING = frozenset(
 )
 
 
-def front_matter_problems(text: str, line: int) -> Iterator[Problem]:
-    """Yield the problems of the front matter that begins on `line`."""
+def read_front_matter(text: str, line: int) -> Iterator[Scope | Problem]:
+    """Yield the scope and the problems of the front matter that begins on `line`."""
     try:
         metadata = yaml.safe_load(text) or {}
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -24,6 +24,8 @@ def front_matter_problems(text: str, line: int) -> Iterator[Problem]:
         kind = type(metadata).__name__
         yield Problem(line, f"front matter must be a mapping, as in `title: ...`, not a {kind}")
         return
+    if words := str(metadata.get("scope") or "").split():
+        yield Scope(line=line, words=tuple(words))
     settings = [(key, "") for key in map(str, metadata)]
     for outer in ("myst", "mystnb"):
         inner = metadata.get(outer)

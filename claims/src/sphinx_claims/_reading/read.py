@@ -19,7 +19,7 @@ from sphinx_claims._reading.fence import (
     directive_meant_by,
     read_fence,
 )
-from sphinx_claims._reading.front_matter import break_problems, front_matter_problems
+from sphinx_claims._reading.front_matter import break_problems, read_front_matter
 from sphinx_claims._reading.include import Context, read_include, text_of
 from sphinx_claims._reading.inline import read_inline
 from sphinx_claims._reading.markdown import parser
@@ -74,7 +74,7 @@ def _walk(text: str, above: int, context: Context) -> Found:
         line = above + (token.map or [0])[0] + 1
         match token.type:
             case "front_matter":
-                yield from front_matter_problems(token.content, line)
+                yield from read_front_matter(token.content, line)
             case "myst_block_break" if above == 0:
                 yield from break_problems(token.content, line)
             case "heading_open":

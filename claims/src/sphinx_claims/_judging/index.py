@@ -1,0 +1,33 @@
+"""What the pages of a project say of each other's claims, found without executing any."""
+
+import dataclasses
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+_CLAIM = re.compile(r"^[`:]{3,}\{claim\} +(\S+)", re.MULTILINE)
+_PAIR = re.compile(r"^:(checks|exception-to): +(\S+) +(.*\S)", re.MULTILINE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Index:
+    """By the id of a claim: the file that holds it, its exceptions, and its checked digests."""
+
+    files: Mapping[str, Path]
+    exceptions: Mapping[str, tuple[str, ...]]
+    checked: Mapping[str, tuple[str, ...]]
+
+
+def read_index(files: Iterable[Path]) -> Index:
+    """Read the ids, exceptions and blind checks in the text of some pages."""
+    places: dict[str, Path] = {}
+    pairs: defaultdict[tuple[str, str], tuple[str, ...]] = defaultdict(tuple)
+    for file in dict.fromkeys(file.resolve() for file in files):
+        text = file.read_text(encoding="utf-8", errors="replace") if file.is_file() else ""
+        places |= dict.fromkeys(_CLAIM.findall(text), file)
+        for key, identifier, value in _PAIR.findall(text):
+            pairs[key, identifier] = (*pairs[key, identifier], value)
+    exceptions = {one: names for (key, one), names in pairs.items() if key == "exception-to"}
+    checked = {one: digests for (key, one), digests in pairs.items() if key == "checks"}
+    return Index(places, exceptions, checked)

@@ -1,0 +1,56 @@
+"""What claims speak of: the scope that a page defines, and the words that change it."""
+
+import dataclasses
+import itertools
+from collections.abc import Iterator
+
+from sphinx_claims._config import TABLE, Config
+from sphinx_claims._page import Claim, Page, Problem, Scope
+from sphinx_claims._reading.markdown import parser
+
+
+@dataclasses.dataclass(frozen=True)
+class DefaultScope:
+    """The words for what no claim speaks of by default, and for what each does speak of."""
+
+    outside: frozenset[str] = frozenset()
+    inside: frozenset[str] = frozenset()
+
+
+def read_scope(config: Config) -> DefaultScope:
+    """Read the page that `config` names: the terms of its first definition list are outside.
+
+    The terms of its other definition lists are inside, until a claim leaves them out.
+    """
+    if config.scope is None:
+        return DefaultScope()
+    lists: list[set[str]] = [set()]
+    tokens = parser().parse((config.root / config.scope).read_text(encoding="utf-8"))
+    for before, token in itertools.pairwise(tokens):
+        if before.type == "dl_open":
+            lists.append(set())
+        if before.type == "dt_open":
+            lists[-1].add(token.content.strip("`"))
+    return DefaultScope(frozenset(*lists[1:2]), frozenset().union(*lists[2:]))
+
+
+def with_scope(page: Page, claim: Claim, default: DefaultScope) -> Claim:
+    """Return a claim with the words for what it does not speak of, on its page."""
+    words = (*(word for scope in page.of(Scope) for word in scope.words), *claim.scope)
+    outside = set(default.outside)
+    for word in words:
+        (outside.discard if word[0] == "+" else outside.add)(word[1:])
+    return dataclasses.replace(claim, outside=frozenset(outside))
+
+
+def scope_problems(item: Claim | Scope, default: DefaultScope, config: Config) -> Iterator[Problem]:
+    """Yield a problem for each word of a claim or page that the page of the scope lacks."""
+    words = item.words if isinstance(item, Scope) else item.scope
+    known = default.outside | default.inside
+    for word in words:
+        if config.scope is None:
+            yield Problem(item.line, f"a scope needs scope in {TABLE}: the page with its words")
+        elif word[0] not in "+-" or word[1:] not in known:
+            listed = ", ".join(sorted(known))
+            message = f"a word of a scope is + or - and one of {listed}, not {word!r}"
+            yield Problem(item.line, message)
