@@ -45,6 +45,7 @@ extensions = [
     "light_code",
     "light_pictures",
     "light_styles",
+    "live",
     "mathml",
     "narrow_tables",
     "notebooks",
