@@ -44,6 +44,7 @@ FOLDED = ("Hint", "Answer")
 CELL = re.compile(
     r"^```\{code-cell\} python\n((?::[\w-]+:[^\n]*\n)*)\n*(.*?)^```$", re.MULTILINE | re.DOTALL
 )
+LIVE = re.compile(r"^```\{live\} .*?^```\n", re.MULTILINE | re.DOTALL)
 SHOWN_CODE = re.compile(r"(?<=^```python\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 BOUND = re.compile(r"^:(since|until): (\S+)", re.MULTILINE)
 RAISES = "This raises"
@@ -134,7 +135,7 @@ def _without_directives(text: str, folded: Collection[str]) -> str:
         return f"<details>\n<summary>{found[2]}</summary>\n\n{inside}\n\n</details>\n"
 
     text = ON_PAGE.sub(lambda found: f"```python\n{program(found[1])}```", text)
-    text = CONTAINER.sub(r"\2", text)
+    text = CONTAINER.sub(r"\2", LIVE.sub("", text))
     while FOLD.search(text):
         text = FOLD.sub(fold, text)
     return text
