@@ -607,3 +607,27 @@ print(recording.node_count, "torch._dynamo" in sys.modules)
 def test_a_recording_does_not_load_the_compiler(run_apart: RunApart) -> None:
     run = run_apart(WITHOUT_THE_COMPILER)
     assert (run.returncode, run.stdout, run.stderr) == (0, "1 False\n", "")
+
+
+def test_step_of_an_optimizer_is_one_write_at_the_line_that_calls_it() -> None:
+    weight = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.Adam([weight], weight_decay=0.1)
+    weight.square().sum().backward()
+    with record() as recording:
+        optimizer.step()
+        (write,) = recording.writes
+    assert write.source is not None
+    assert LINES[write.source.line - 1].strip() == "optimizer.step()"
+    assert (write.within, write.version_after) == ("Adam.step", weight._version)
+
+
+def test_writes_after_a_step_that_failed_are_recorded() -> None:
+    weight = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.Adam([weight])
+    weight.grad, optimizer.param_groups[0]["lr"] = torch.ones(2), None
+    with record() as recording:
+        with pytest.raises(TypeError):
+            optimizer.step()
+        with torch.no_grad():
+            weight.mul_(2)
+    assert [(one.operation, one.within) for one in recording.writes] == [("mul_", None)]

@@ -108,7 +108,12 @@ from leafgrad._autograd.node import (
 from leafgrad._autograd.operator import operator_name, own_stem, stem, tensor_arguments
 from leafgrad._autograd.parameter_creation import watched_parameters
 from leafgrad._autograd.path import Path, edge_by_use, gradient_edge, has_accumulator, path_between
-from leafgrad._autograd.running_code import SET_GRAD_ENABLED, is_grad_mode, stepping_optimizer
+from leafgrad._autograd.running_code import (
+    SET_GRAD_ENABLED,
+    is_grad_mode,
+    is_plain_optimizer,
+    stepping_optimizer,
+)
 from leafgrad._autograd.saved import (
     SavedFacts,
     caches_kept,

@@ -24,6 +24,13 @@ def stepping_optimizer(frame: FrameType) -> str | None:
     return type(optimizer).__name__
 
 
+def is_plain_optimizer(optimizer: torch.optim.Optimizer) -> bool:
+    """Return whether only code of PyTorch's own runs in an optimizer's step, unrecorded."""
+    hooks = optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks
+    is_own = type(optimizer).__module__.startswith("torch.optim.")
+    return is_own and not any(hooks) and not optimizer.defaults.get("differentiable")
+
+
 _OPTIMIZER = torch.optim.Optimizer.profile_hook_step.__code__.co_filename
 
 

@@ -5,11 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from inspect import currentframe
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
+from weakref import ref
 
 import torch
 from torch import Tensor
 from torch.nn import Parameter
+from torch.optim import Optimizer
 from torch.overrides import TorchFunctionMode
 
 from leafgrad import _autograd
@@ -45,6 +47,7 @@ class CallRecorder(TorchFunctionMode):
         self.tape = log.tape
         self.is_outermost = _autograd.function_modes() == 0
         self.functions: dict[object, tuple[str, bool]] = {}
+        self.step: Step | None = None
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -53,6 +56,10 @@ class CallRecorder(TorchFunctionMode):
 
         This is most of what a recording costs, so it takes the short way where it can.
         """
+        if self.step is not None:
+            if self.step.is_running():
+                return func(*args, **(kwargs or {}))
+            self.finish_step()
         known = self.functions.get(func)
         if known is None:
             writes = may_write(func) or _is_watched(func)
@@ -179,7 +186,7 @@ class CallRecorder(TorchFunctionMode):
         result = func(*args, **kwargs) if kwargs else func(*args)
         with _QUIET if is_quiet and type(result) in _PLAIN else _autograd.unobserved():
             made = args[0] if result is None and tensors and args else result
-            writes = tuple(_writes(targets, versions, self.tape))
+            writes = tuple(_writes(zip(targets, versions, strict=True), self.tape))
             if name in COLLECTIVES:
                 made = results_of_collective(name, args, kwargs)
                 filled = {*map(id, tensors_in((made,)))}
@@ -187,6 +194,45 @@ class CallRecorder(TorchFunctionMode):
             seen, given = (start, name, inputs, graphs), (args, kwargs, result)
             self._note(seen, tensors_in((made,)), given, writes)
         return result
+
+    def begin_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        """Note the order of training, and see the step of PyTorch's own optimizer as one call.
+
+        Such a step makes hundreds of calls, of which only the writes matter. It is seen call by
+        call where a closure or a hook of the user runs in it, or where it is differentiable.
+        """
+        self.finish_step()
+        frame = currentframe()
+        within, place = part_of(frame)
+        self.log.training.note_step(optimizer, place)
+        while frame is not None and _autograd.stepping_optimizer(frame) is None:
+            frame = frame.f_back
+        if frame is None or len(args) > 1 or kwargs or not _autograd.is_plain_optimizer(optimizer):
+            return
+        params = [one for group in optimizer.param_groups for one in group["params"]]
+        tensors = [*params, *(one.grad for one in params if one.grad is not None)]
+        values, versions = self.tape.read(tensors), [*map(_autograd.version, tensors)]
+        self.step = Step(frame, [*map(ref, tensors)], versions, values, Site(within, place))
+        self.log.finish_step = self.finish_step
+
+    def finish_step(self) -> None:
+        """Note what the last step wrote, which has returned or failed."""
+        step, self.step, self.log.finish_step = self.step, None, None
+        if step is None:
+            return
+        with _autograd.unobserved():
+            pairs = zip((one() for one in step.tensors), step.versions, strict=True)
+            writes = tuple(_writes(pairs, self.tape))
+        (inputs, graphs), number = step.values, self.tape.next_number
+        outputs = tuple(write.value for write in writes)
+        flow = (*inputs,), (*graphs,), outputs
+        facts: dict[str, Any] = {"is_grad_enabled": False, "site": step.site, "writes": writes}
+        self.tape.calls.append(Call(number, number, step.site.place, "step", *flow, **facts))
+
+    def __exit__(self, *error: object) -> None:
+        """Note the last step as well."""
+        self.finish_step()
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
 
     def _backward(
         self, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -248,6 +294,23 @@ class CallRecorder(TorchFunctionMode):
             self.log.training.note_zero(lambda: place_of(frame))
 
 
+class Step(NamedTuple):
+    """A step of an optimizer that runs: its frame, what it may write to, and where it is called."""
+
+    frame: FrameType
+    tensors: list[ref[Tensor]]
+    versions: list[int | None]
+    values: tuple[list[Value], list[Value]]
+    site: Site
+
+    def is_running(self) -> bool:
+        """Return whether the step still runs in this thread."""
+        frame = currentframe()
+        while frame is not None and frame is not self.frame:
+            frame = frame.f_back
+        return frame is not None
+
+
 def _calling_frame() -> FrameType | None:
     """Return the frame of what called the caller, whose own would keep its variables alive."""
     return currentframe().f_back.f_back  # type: ignore[union-attr]
@@ -294,12 +357,12 @@ _OF_GRADIENTS = {"zero_", "_foreach_zero_", "fill_", "copy_", ".grad =", _UNSCAL
 
 
 def _writes(
-    tensors: Sequence[Tensor], versions: Iterable[int | None], tape: Tape
+    tensors: Iterable[tuple[Tensor | None, int | None]], tape: Tape
 ) -> Iterator[WriteOnTape]:
-    """Yield what a call wrote into, each storage once."""
+    """Yield what was written to since the tensors had these versions, each storage once."""
     seen: set[int] = set()
-    for tensor, earlier in zip(tensors, versions, strict=True):
-        if earlier is None:
+    for tensor, earlier in tensors:
+        if tensor is None or earlier is None:
             continue
         later = _autograd.version(tensor)
         storage = _autograd.storage_identity(tensor) if later != earlier else None

@@ -76,6 +76,7 @@ class Log:
         outermost: The modules that no other one called.
         backwards: Each line's last backward, by the line and whether it freed its graph.
         training: In which order optimizers stepped and gradients were set to zero.
+        finish_step: Notes what a step of an optimizer wrote, if one has begun.
         has_failed: Whether the last backward raised an error.
         switch: What has switched gradients off, and where, if they are off.
         outer_switch: The same for what stands around a block that has switched them on.
@@ -98,6 +99,7 @@ class Log:
         self.modules: list[tuple[int, ModuleCall | None]] = []
         self.outermost: list[OutermostModule] = []
         self.backwards: dict[tuple[object, ...], Pass] = {}
+        self.finish_step: Callable[[], None] | None = None
         self.has_failed: bool = False
         self.training: TrainingEvents = TrainingEvents()
         self.switch: tuple[str, Place | None] | None = None

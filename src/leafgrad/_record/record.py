@@ -1,6 +1,5 @@
 """Recording where nodes come from, while they are made."""
 
-import inspect
 from contextlib import AbstractContextManager, ContextDecorator, ExitStack
 from html import escape
 from types import TracebackType
@@ -16,7 +15,6 @@ from leafgrad._graph.nodes import Source, Write
 from leafgrad._record.call_recorder import CallRecorder
 from leafgrad._record.eager import force_eager
 from leafgrad._record.log import Log
-from leafgrad._record.place import Place, place_of
 from leafgrad._record.running_modules import record_modules
 from leafgrad._record.training_events import watch_steps
 from leafgrad._record.value_recorder import ValueRecorder
@@ -31,7 +29,14 @@ class Recording:
 
     def __init__(self, log: Log) -> None:
         """Show what `log` holds."""
-        self.log = log
+        self._log = log
+
+    @property
+    def log(self) -> Log:
+        """What was written down, with the step that was made last."""
+        if self._log.finish_step is not None:
+            self._log.finish_step()
+        return self._log
 
     @property
     def node_count(self) -> int:
@@ -118,7 +123,7 @@ class _Recorder(ContextDecorator):
             entering.enter_context(record_modules(log))
             if self.lines:
                 calls = entering.enter_context(CallRecorder(log))
-                entering.enter_context(watch_steps(log.training, _place_of_caller))
+                entering.enter_context(watch_steps(calls.begin_step))
                 entering.enter_context(_autograd.watched_parameters(calls.note_parameter))
             if self.values:
                 entering.enter_context(ValueRecorder(log))
@@ -132,10 +137,6 @@ class _Recorder(ContextDecorator):
         traceback: TracebackType | None,
     ) -> None:
         self.entered.pop().__exit__(kind, error, traceback)
-
-
-def _place_of_caller() -> Place | None:
-    return place_of(inspect.currentframe())
 
 
 @public_function(

@@ -86,14 +86,14 @@ _NEVER = 2**63
 
 
 @contextmanager
-def watch_steps(events: TrainingEvents, find_place: Callable[[], Place | None]) -> Iterator[None]:
-    """Note each step that an optimizer makes in this thread."""
+def watch_steps(begin_step: Callable[[Optimizer, Any, Any], None]) -> Iterator[None]:
+    """Announce each step that an optimizer makes in this thread, with its arguments."""
     thread = threading.get_ident()
 
-    def note(optimizer: Optimizer, _args: Any, _kwargs: Any) -> None:
+    def note(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         if threading.get_ident() == thread:
             with _autograd.unobserved():
-                events.note_step(optimizer, find_place())
+                begin_step(optimizer, args, kwargs)
 
     handle = register_optimizer_step_pre_hook(note)
     try:
