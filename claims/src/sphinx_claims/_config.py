@@ -166,18 +166,10 @@ def _is_time(value: Any) -> bool:
 
 
 def _is_package(value: Any) -> bool:
-    return isinstance(value, str) and value.isidentifier() and value not in _LEDGER
+    return isinstance(value, str) and value.isidentifier()
 
 
 _FOREVER = 1e6
-_LEDGER = frozenset(
-    (
-        *("built", "claims", "documents", "escapes", "excluded", "package", "problems"),
-        *("python", "schema", "translations", "versions"),
-    )
-)
-"""The keys of `claims.json` that no package may be named like."""
-
 _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "pages": ("a list of files and folders", _is_list),
     "docstrings": ("a list of modules", _is_list),
@@ -187,7 +179,7 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     "doctest_global_setup": ("Python", lambda value: isinstance(value, str)),
     "preload": ("a list of modules", _is_list),
-    "package": ("the name of a module, and no key of the ledger", _is_package),
+    "package": ("the name of a module", _is_package),
     "processes": ("fork or spawn", lambda value: value in ("fork", "spawn")),
     "timeout": (f"a number of seconds above 0 and below {_FOREVER:,.0f}", _is_time),
     "documents": ("a table of titles", _is_mapping),
