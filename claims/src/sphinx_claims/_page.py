@@ -151,7 +151,7 @@ class Page:
     """One page; `path` is the name under which it is reported.
 
     Its examples run under the `flags` of doctest, after `setup`. A docstring is a page of its
-    `module`, whose names it knows. Rules run over the situations in the file `zoo`; the claims
+    `module`, whose names it knows. Rules run over what the Python of the `zoo` defines; the claims
     `elsewhere` are those that its cells check blindly.
     """
 

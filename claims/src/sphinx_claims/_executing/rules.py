@@ -3,12 +3,9 @@
 import dataclasses
 import itertools
 import re
-import sys
 import traceback
-import types
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from importlib.machinery import SourceFileLoader
 from typing import Any
 
 from sphinx_claims._executing.raised import describe
@@ -17,6 +14,7 @@ from sphinx_claims._page import Claim
 from sphinx_claims._record import Check
 
 FOR_ALL = "for_all"
+_FILE = "<zoo>"
 _EVERY = r"\b(?:an?|all|any|each|every|no)\s+(?:[\w-]+\s+)?"
 Predicate = Callable[..., object]
 Names = tuple[str, ...]
@@ -25,22 +23,20 @@ Member = tuple[str, Callable[..., Any]]
 
 
 class ForAll:
-    """Runs predicates over the situations of a module, each in the scope of a `claim`."""
+    """Runs predicates over the situations that `source` defines, in the scope of a `claim`."""
 
-    def __init__(self, file: str | None, recorder: Recorder) -> None:
-        self._file, self._recorder = file, recorder
-        self._zoo: Mapping[str, Any] = {}
+    def __init__(self, source: str | None, recorder: Recorder) -> None:
+        self._source, self._recorder = source, recorder
+        self._zoo: dict[str, Any] = {}
         self.claim: Claim | None = None
 
     def __call__(self, *nouns: str) -> Callable[[Predicate], Predicate]:
         """Run the decorated predicate at once over the members of some nouns."""
-        if self._file is None or self.claim is None:
+        if self._source is None or self.claim is None:
             raise RuntimeError("for_all needs a claim, and zoo in [tool.claims]")
         if not self._zoo:
-            loader = SourceFileLoader("zoo", self._file)
-            sys.modules["zoo"] = module = types.ModuleType("zoo")
-            loader.exec_module(module)
-            self._zoo = vars(module)
+            self._zoo = {"__name__": "zoo"}
+            exec(compile(self._source, _FILE, "exec"), self._zoo)
         chosen = {noun: [*self._members(noun)] for noun in nouns}
 
         def run(predicate: Predicate) -> Predicate:
@@ -93,7 +89,7 @@ class ForAll:
             predicate(*(function for _, function in combination))
         except Exception as error:  # noqa: BLE001 - whatever it is, the rule fails here
             frames = traceback.extract_tb(error.__traceback__)
-            is_apart = isinstance(error, NotImplementedError) and frames[-1].filename == self._file
+            is_apart = isinstance(error, NotImplementedError) and frames[-1].filename == _FILE
             return None if is_apart else describe(error)
         return None
 

@@ -83,8 +83,13 @@ def _read(file: Path, config: Config) -> Page:
 def with_settings(page: Page, config: Config) -> Page:
     """Return a page with what the table says of all examples."""
     flags, setup = config.doctest_default_flags, config.doctest_global_setup
-    zoo = str(config.root / config.zoo) if config.zoo else None
+    zoo = _zoo_of(config.root / config.zoo) if config.zoo else None
     return dataclasses.replace(page, flags=flags, setup=setup, zoo=zoo)
+
+
+@functools.cache
+def _zoo_of(file: Path) -> str:
+    return "\n".join(cell.source for cell in read_page(file, file.name).of(Cell))
 
 
 def _misfits(page: Page, claim: Claim, taken: dict[str, str], config: Config) -> Iterator[Problem]:
