@@ -13,7 +13,7 @@ from sphinx_claims._judging.pages import read_pages
 from sphinx_claims._judging.prover import prove
 
 SCOPE = "`big`\n: Above a hundred.\n\nInside:\n\n`zero`\n: Nothing.\n"
-ZOO = """```{code-cell} python
+ZOO = """\
 NOUNS = {"number": "numbers?", "root": "roots?"}
 MEMBERS = [
     (("number",), "nothing", lambda: 0, frozenset({"zero"})),
@@ -22,7 +22,6 @@ MEMBERS = [
     (("root",), "square", lambda x: x**0.5, frozenset()),
     (("root",), "logarithm", lambda x: 1 / x, frozenset()),
 ]
-```
 """
 RULE = """
 @for_all("number")
@@ -37,7 +36,7 @@ number = 100
 assert number > 3
 ```
 """
-TABLE = "[tool.claims]\npages = ['.']\nscope = 'scope.md'\nzoo = 'zoo.md'\n"
+TABLE = "[tool.claims]\npages = ['.']\nscope = 'scope.md'\nzoo = 'zoo.py'\n"
 
 
 def page(sentence: str, options: str, code: str, exception: str = "") -> str:
@@ -48,13 +47,13 @@ def page(sentence: str, options: str, code: str, exception: str = "") -> str:
 
 @pytest.fixture
 def red(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
-    for name, text in {"scope.md": SCOPE, "zoo.md": ZOO, "pyproject.toml": TABLE}.items():
+    for name, text in {"scope.md": SCOPE, "zoo.py": ZOO, "pyproject.toml": TABLE}.items():
         (tmp_path / name).write_text(text)
     monkeypatch.chdir(tmp_path)
 
     def judge(text: str, **settings: Any) -> list[str]:
         (tmp_path / "page.md").write_text(text)
-        config = Config(root=tmp_path, pages=(".",), scope="scope.md", zoo="zoo.md", **settings)
+        config = Config(root=tmp_path, pages=(".",), scope="scope.md", zoo="zoo.py", **settings)
         site = prove(config, config.files(), report=lambda _: None)
         return [problem.message for _, problem in site.problems]
 

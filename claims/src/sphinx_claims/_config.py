@@ -39,7 +39,7 @@ class Config:
     `translations` is the folder of the catalogues, and `glossary` the page that is their term base.
     `package` is the one whose version the ledger has, and a claim names with `:since:`. What is
     done with fences of Python is one of `FENCES`. `scope` is the page whose words narrow and widen
-    what a claim speaks of, and `zoo` the page of situations that rules run over. Claims without a
+    what a claim speaks of, and `zoo` the file of situations that rules run over. Claims without a
     kind, and rules and defaults without a blind check, are counted or refused.
     """
 
@@ -188,7 +188,7 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "translations": ("a folder", lambda value: isinstance(value, str)),
     "glossary": ("a page", lambda value: isinstance(value, str)),
     "scope": ("a page", lambda value: isinstance(value, str)),
-    "zoo": ("a page", lambda value: isinstance(value, str)),
+    "zoo": ("a file of Python", lambda value: isinstance(value, str)),
     "without_kind": ("count or refuse", lambda value: value in ("count", "refuse")),
     "unchecked": ("count or refuse", lambda value: value in ("count", "refuse")),
 }

@@ -89,7 +89,7 @@ def with_settings(page: Page, config: Config) -> Page:
 
 @functools.cache
 def _zoo_of(file: Path) -> str:
-    return "\n".join(cell.source for cell in read_page(file, file.name).of(Cell))
+    return file.read_text(encoding="utf-8")
 
 
 def _misfits(page: Page, claim: Claim, taken: dict[str, str], config: Config) -> Iterator[Problem]:
