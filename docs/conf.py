@@ -103,6 +103,7 @@ if html_baseurl:
 published = f"/{repository.partition('/')[2]}/".replace("//", "/")  # where GitHub would do so
 notfound_urls_prefix = urlsplit(html_baseurl).path or published + place_of_language
 
+ogp_image, ogp_image_alt = "_static/card.png", "leafgrad: see what autograd sees"
 ogp_social_cards = {"enable": False}
 
 html_theme = "furo"
@@ -124,10 +125,9 @@ html_context = {  # what leads from a page to its translations
 }
 toc_object_entries_show_parents = "hide"  # beside a class, a name is short enough not to break
 html_css_files = ["leafgrad.css"]
-html_js_files = [("sidebar.js", {"defer": "defer"})]
+html_js_files = [(script, {"defer": "defer"}) for script in ("sidebar.js", "search.js")]
 html_math_renderer = "mathml"
 html_copy_source = False
-html_search_scorer = str(Path(__file__).parent / "_templates" / "ranking.js")
 html_show_sphinx = False
 html_theme_options: dict[str, str] = {}
 if repository:  # a page leads to its source, and to where one can change it

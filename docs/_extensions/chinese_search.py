@@ -1,4 +1,4 @@
-"""Search in Chinese: text is cut into pairs of characters, in the index and in a query alike.
+"""Search in Chinese: text is cut into pairs of characters, as search.js cuts a query.
 
 Words need no dictionary so, and a part of a sentence is found where all of its pairs stand. What is
 not Chinese is found as on the English site.
@@ -18,12 +18,6 @@ class SearchChinese(SearchEnglish):
     """Pairs of Chinese characters, and English words."""
 
     lang = "zh"
-    js_splitter_code = r"""
-const pairs = (run) =>
-  /^[\u4e00-\u9fff]{2}/.test(run) ? [...run].slice(1).map((c, n) => run[n] + c) : [run];
-var splitQuery = (query) =>
-  query.split(/([\u4e00-\u9fff]+)|[^\p{L}\p{N}_]+/u).filter(Boolean).flatMap(pairs);
-"""
 
     def split(self, input: str) -> list[str]:  # noqa: A002 - Sphinx calls it so
         """Cut a text into words and pairs."""

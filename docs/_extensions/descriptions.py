@@ -1,7 +1,12 @@
-"""Describe a page where links to it are shown: by its front matter, else its first sentences."""
+"""Describe a page where links to it are shown: by its front matter, else its first sentences.
 
+Search shows the description under a result, from `_static/summaries.js`.
+"""
+
+import json
 import re
-from html import escape
+from html import escape, unescape
+from pathlib import Path
 from typing import Any
 
 from docutils import nodes
@@ -12,6 +17,7 @@ from sphinx.util.typing import ExtensionMetadata
 BEFORE_OPENGRAPH = 450
 LONGEST = 160
 SENTENCE = re.compile(r".+?(?:[.!?](?=\s|$)|[\u3002\uff01\uff1f]|$)\s*")
+DESCRIPTION = re.compile(r'<meta name="description" content="([^"]*)">')
 TEX = re.compile(r"\\([a-z]+)|[\\{}]")
 
 
@@ -20,7 +26,7 @@ def first_sentences(doctree: nodes.document) -> str:
     said = ""
     for paragraph in doctree.findall(nodes.paragraph):
         box = paragraph.parent
-        if isinstance(box, nodes.section | desc_content) or "hero" in box["classes"]:
+        if isinstance(box, nodes.section | desc_content) or "lede" in box["classes"]:
             text = " ".join(TEX.sub(r"\1", paragraph.astext()).split())
             for sentence in SENTENCE.findall(text):
                 if said and len(said + sentence) > LONGEST:
@@ -42,7 +48,21 @@ def describe(
         context["metatags"] += f'<meta name="description" content="{said}">\n'
 
 
+def write_summaries(app: Sphinx, error: Exception | None) -> None:
+    """Write the descriptions of all pages for search, as the pages have them."""
+    if error is None and app.builder.format == "html":
+        pages = {page: Path(app.outdir, f"{page}.html") for page in app.env.found_docs}
+        said = {
+            page: unescape(found[1])
+            for page, file in sorted(pages.items())
+            if (found := DESCRIPTION.search(file.read_text("utf-8")))
+        }
+        code = f"const summaries = {json.dumps(said, ensure_ascii=False)};\n"
+        Path(app.outdir, "_static", "summaries.js").write_text(code, "utf-8")
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Touch each page as it is written."""
+    """Touch each page as it is written, and list the descriptions at the end."""
     app.connect("html-page-context", describe, priority=BEFORE_OPENGRAPH)
+    app.connect("build-finished", write_summaries)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
