@@ -1,4 +1,4 @@
-"""Take the pictures of the README and the social card, in the light and in the dark.
+"""Take the pictures of the README, in the light and in the dark, and the social card.
 
     .nox/project/bin/python -m docs.pictures.take
 
@@ -19,23 +19,15 @@ from leafgrad import trace_graph
 from tests.devtools import Browser, Page, chromium
 
 HERE = Path(__file__).parent
-TERMINAL = """<!doctype html><meta charset="utf-8"><style>
-:root { color-scheme: light dark }
-body { margin: 0 }
-pre { margin: 0; padding: 1.2rem 1.4rem; font: 15px/1.5 "DejaVu Sans Mono", monospace;
-  width: fit-content;
-  color: light-dark(#1f2328, #e6edf3);
-  background: light-dark(#f6f8fa, #161b22) }
+STATIC = HERE.parent / "_static"
+TERMINAL = """<!doctype html><meta charset="utf-8"><style>:root { color-scheme: light dark }
+pre { padding: 1.2rem 1.4rem; font: 15px/1.5 "DejaVu Sans Mono", monospace; width: fit-content }
+pre { color: light-dark(#1f2328, #e6edf3); background: light-dark(#f6f8fa, #161b22) }
 b { color: light-dark(#cf222e, #ff7b72) }
-i { font-style: normal; color: light-dark(#1a6b3c, #7fd1a0) }
-s { text-decoration: none; color: light-dark(#59636e, #9198a1) }
+i { color: light-dark(#1a6b3c, #7fd1a0); font-style: normal }
 </style><pre>"""
-COLOURS = {  # of the parts of a report
-    r"^(\$ .*)$": r"<s>\1</s>",
-    r"^(error\[.*?\]|- .*|.*\^+.*)$|^(error\[[a-z-]+\])": r"<b>\g<0></b>",
-    r"^(help|\d+ \+.*)": r"<i>\1</i>",
-    r"^(\d+ -.*)": r"<b>\1</b>",
-}
+RED = re.compile(r"^(error\[[a-z-]+\]|\d+ -.*)|\^+.*$", re.MULTILINE)
+GREEN = re.compile(r"^(help|\d+ \+.*)", re.MULTILINE)
 
 
 def stepper() -> str:
@@ -52,12 +44,10 @@ def stepper() -> str:
 def diagnosis() -> str:
     """Return the report of `python -m leafgrad` on its own example, as a terminal shows it."""
     command = [sys.executable, "-m", "leafgrad"]
-    report = subprocess.run(command, capture_output=True, text=True, check=True).stderr  # noqa: S603
-    text = "$ python -m leafgrad train.py\n" + re.sub(r"\S*/train.py", "train.py", report)
-    text = html.escape(text.strip(), quote=False)
-    for part, coloured in COLOURS.items():
-        text = re.sub(part, coloured, text, flags=re.MULTILINE)
-    return TERMINAL + text + "</pre>"
+    run = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    report = re.sub(r"\S*/train.py", "train.py", run.stderr).strip()
+    text = html.escape(f"$ python -m leafgrad train.py\n{report}", quote=False)
+    return TERMINAL + GREEN.sub(r"<i>\g<0></i>", RED.sub(r"<b>\g<0></b>", text))
 
 
 def explorer() -> str:
@@ -70,27 +60,26 @@ def explorer() -> str:
     return trace_graph(loss, names=model, gradients=True).to_html(color="gradient")
 
 
+def card() -> str:
+    """Return the card that stands for the site where somebody links to it."""
+    leaf = (STATIC / "leaf.svg").read_text("utf-8")
+    return f"""<!doctype html><meta charset="utf-8"><style>svg {{ width: 2em; height: 2em }}
+    body {{ margin: 0; padding: 90px; height: 450px; font: 44px/1.4 sans-serif; color: #14532d }}
+    h1 {{ margin: 0.3em 0 0 }}</style>{leaf}<h1>leafgrad</h1>See what PyTorch's autograd sees."""
+
+
+STEPS = """document.querySelectorAll("h1, ol, .legend").forEach((part) => part.remove());
+const frame = document.querySelector(".leafgrad-frame");
+const bottoms = [...frame.querySelectorAll(".part")].map((b) => b.getBoundingClientRect().bottom);
+frame.style = `height: ${Math.max(...bottoms) - frame.getBoundingClientRect().top + 4}px;
+  max-height: none; overflow: hidden`;
+for (let step = 0; step < 10; step++) document.querySelector("[data-do=next]").click();
+document.getAnimations().forEach((animation) => animation.finish())"""
 SHOTS = {  # what is drawn, how wide the window is, what is done in it, and the part that is kept
-    "stepper": (
-        stepper,
-        470,
-        """document.querySelector("h1").remove(); document.querySelector("ol").remove();
-        document.querySelector(".legend").remove();
-        const frame = document.querySelector(".leafgrad-frame");
-        const bottom = (part) => part.getBoundingClientRect().bottom;
-        const lowest = Math.max(...[...frame.querySelectorAll(".part")].map(bottom));
-        frame.style.height = `${lowest - frame.getBoundingClientRect().top + 4}px`;
-        frame.style.maxHeight = "none"; frame.style.overflow = "hidden";
-        for (let step = 0; step < 10; step++) document.querySelector("[data-do=next]").click()""",
-        "main",
-    ),
+    "stepper": (stepper, 470, STEPS, "main"),
     "diagnosis": (diagnosis, 1000, "", "pre"),
-    "explorer": (
-        explorer,
-        1000,
-        'document.querySelector("[data-do=in]").click()',
-        "body",
-    ),
+    "explorer": (explorer, 1000, 'document.querySelector("[data-do=in]").click()', "body"),
+    "card": (card, 1200, "", "html"),
 }
 
 
@@ -103,16 +92,16 @@ def take(browser: Browser, name: str, file: Path, *, dark: bool) -> None:
         page.flush()
         shown = Page(browser, Path(page.name).as_uri(), width, 620, dark=dark)
         shown.ask(f"{prepare};0")
-        box = f"document.querySelector({part!r}).getBoundingClientRect()"
-        left, top, wide, high = shown.ask(f"(b => [b.x, b.y, b.width, b.height])({box})")
-        clip = {"x": left, "y": top, "width": wide, "height": high, "scale": 2}
+        box = f"document.querySelector({part!r}).getBoundingClientRect().toJSON()"
+        clip = {key: shown.ask(box)[key] for key in ("x", "y", "width", "height")} | {"scale": 2}
         data = shown.send("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)["data"]
     file.write_bytes(base64.b64decode(data))
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder, chromium(Path(folder)) as started:
-        for picture in SHOTS:
+        take(started, "card", STATIC / "card.png", dark=False)
+        for picture in ("stepper", "diagnosis", "explorer"):
             for theme in ("light", "dark"):
                 kept = HERE / f"{picture}-{theme}.png"
                 take(started, picture, kept, dark=theme == "dark")

@@ -93,8 +93,7 @@ class Claim:
 
     It holds on the versions of the package from `since` on and before `until`. Its `kind` is one of
     `KINDS`; the words of its `scope` begin with + or -. `outside` holds the words for what it does
-    not speak of, `exceptions` the names of what makes it fail, and `digests` those
-    that it had when it was checked blindly.
+    not speak of, and `exceptions` the names of what makes it fail.
     """
 
     line: int
@@ -104,7 +103,6 @@ class Claim:
     scope: tuple[str, ...] = ()
     outside: frozenset[str] = frozenset()
     exceptions: tuple[str, ...] = ()
-    digests: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     since: str | None = None
     until: str | None = None
@@ -151,8 +149,7 @@ class Page:
     """One page; `path` is the name under which it is reported.
 
     Its examples run under the `flags` of doctest, after `setup`. A docstring is a page of its
-    `module`, whose names it knows. Rules run over what the Python of the `zoo` defines; the claims
-    `elsewhere` are those that its cells check blindly.
+    `module`, whose names it knows.
     """
 
     path: str
@@ -161,8 +158,6 @@ class Page:
     flags: tuple[str, ...] = ("ELLIPSIS",)
     setup: str = ""
     module: str | None = None
-    zoo: str | None = None
-    elsewhere: tuple[Claim, ...] = ()
 
     def of(self, kind: type[T]) -> tuple[T, ...]:
         """Return the items of a kind, in the order of the page."""
@@ -191,12 +186,6 @@ class Page:
         """Return the claim whose span contains a line, or None."""
         above = bisect.bisect(self._borders, line)
         return self._by_line.get(self._borders[above - 1]) if above else None
-
-    def claim_about(self, step: Step) -> Claim | None:
-        """Return the claim that a step checks blindly, or else the one whose evidence it is."""
-        checked = step.checks[0] if isinstance(step, Cell) and step.checks else None
-        blind = (claim for claim in self.elsewhere if claim.id == checked)
-        return next(blind, self.claim_of(step.line))
 
     @functools.cached_property
     def _borders(self) -> list[int]:
