@@ -2,19 +2,14 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from sphinx_claims._page import Cell
-from sphinx_claims._reading.read import read_page
-
-PAGE = Path(__file__).parents[2] / "docs" / "zoo.md"
-ZOO: dict[str, Any] = {}
-for cell in read_page(PAGE, PAGE.name).of(Cell):
-    exec(cell.source, ZOO)
+ZOO = run_path(str(Path(__file__).parents[2] / "docs" / "zoo.py"))
 LAYERS = {"embedding": nn.Embedding, "normalization": nn.BatchNorm1d, "recurrent": nn.RNNBase}
 
 

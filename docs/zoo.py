@@ -1,0 +1,296 @@
+"""The zoo: situations that people meet, in which what the pages say must be true.
+
+A member is a function. For a thing it takes nothing and returns a fresh one; for an action it takes
+what it acts on, and raises `NotImplementedError` where the action does not apply. The tags of a
+member say what puts it outside the default scope, or name what a claim may leave out.
+"""
+
+import copy
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import torch
+from torch import Tensor, nn, optim
+from torch.autograd import Function, grad
+from torch.autograd.function import once_differentiable
+from torch.nn import functional as F  # noqa: N812 # its usual name
+from torch.utils.checkpoint import checkpoint
+
+THINGS = "leaf constant result parameter loss network layer"
+WORDS = f"{THINGS} tensor operation pass gradient write optimizer mode seed"
+NOUNS = {noun: f"{noun}(?:e?s)?" for noun in WORDS.split()}
+NOUNS |= {"leaf": "leaf|leaves", "copy": "copy|copies", "network": "networks?|models?|modules?"}
+MEMBERS: list[tuple[tuple[str, ...], str, Callable[..., Any], frozenset[str]]] = []
+
+
+def members(nouns: str, *rows: Any) -> None:
+    """Add the rows: the name of each member, its function and its tags."""
+    names = tuple(nouns.split())
+    wrap = seeded if names[0] in THINGS.split() else applicable
+    for name, function, *tags in rows:
+        MEMBERS.append((names, name, wrap(function), frozenset(" ".join(tags).split())))
+
+
+def each(names: str, make: Callable[[str], Any], tags: str = "") -> list[tuple[str, Any, str]]:
+    """Return a row for each of the names."""
+    return [(name, make(name), tags) for name in names.split()]
+
+
+def seeded(make: Callable[[], Any]) -> Callable[[], Any]:
+    """Return the function with the same random numbers each time; others draw theirs as before."""
+    return lambda: within(torch.random.fork_rng([]), lambda: torch.manual_seed(0) and make())
+
+
+def applicable(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function, which does not apply where PyTorch has none for this kind of tensor."""
+
+    def apply(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except (RuntimeError, TypeError) as error:
+            if all(is_usual(x) for x in arguments if isinstance(x, Tensor)):
+                raise
+            raise NotImplementedError from error
+
+    return apply
+
+
+def is_usual(x: Tensor) -> bool:
+    """Return whether PyTorch has nearly every operation for this kind of tensor."""
+    return x.is_floating_point() and x.layout == torch.strided and x.is_cpu
+
+
+def only(condition: object, x: Any) -> Any:
+    """Return `x`, or report that the action does not apply."""
+    if not condition:
+        raise NotImplementedError
+    return x
+
+
+def row(x: Tensor) -> Tensor:
+    """Return the elements of `x` in a row, of which there must be one."""
+    return only(x.numel(), x).reshape(-1)
+
+
+def live(x: Tensor) -> Tensor:
+    """Return `x`, which must require grad."""
+    return only(x.requires_grad, x)
+
+
+def leaf(values: Any = (1.0, 2.0, 3.0)) -> Tensor:
+    """Return a leaf that requires grad."""
+    return torch.tensor(values, requires_grad=True)
+
+
+def within(mode: Any, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call the function in a mode."""
+    with mode:
+        return function(*arguments)
+
+
+def of(function: Callable[..., Any], *leaves: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """Return the loss that the function computes, and the leaves."""
+    leaves = leaves or (leaf(),)
+    return function(*leaves), [*leaves]
+
+
+def custom(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the square as a function of one's own."""
+    rules = {"forward": lambda ctx, x: ctx.save_for_backward(x) or x * x, "backward": backward}
+    return type("Square", (Function,), {k: staticmethod(v) for k, v in rules.items()}).apply
+
+
+def times_slope(ctx: Any, g: Tensor) -> Tensor:
+    """Return the derivative of the square, times `g`."""
+    return 2 * ctx.saved_tensors[0].conj() * g
+
+
+def lin(outputs: int = 3, *, frozen: bool = False) -> nn.Linear:
+    """Return a layer of three inputs."""
+    return nn.Linear(3, outputs).requires_grad_(not frozen)
+
+
+def fed(module: nn.Module, **parts: Any) -> tuple[nn.Module, Tensor]:
+    """Return the module with these parts, and an input."""
+    for name, part in parts.items():
+        setattr(module, name, part)
+    return module, torch.randn(4, 3)
+
+
+def net(forward: Callable[..., Any], **parts: Any) -> tuple[nn.Module, Tensor]:
+    """Return a network whose forward pass is a function of it and its input, and an input."""
+    return fed(type("Net", (nn.Module,), {"forward": forward})(), **parts)
+
+
+def outer(x: Tensor) -> Tensor:
+    """Return the matrix of the products of two elements."""
+    return x.reshape(-1, 1) @ x.reshape(1, -1)
+
+
+def slope(x: Tensor) -> Tensor:
+    """Return the derivative of the cube, with a graph."""
+    return grad(live(x).pow(3).sum(), x, create_graph=True)[0]
+
+
+def run_recorded(y: Tensor, inputs: Sequence[Tensor]) -> None:
+    """Run a backward pass that is recorded; PyTorch warns that it may leak memory."""
+    with warnings.catch_warnings(action="ignore"):
+        y.backward(torch.ones_like(y), inputs=inputs, create_graph=True)
+
+
+def grad_with(option: str) -> Callable[..., Any]:
+    """Return `torch.autograd.grad` with an option."""
+    return lambda y, inputs: grad(y, inputs, torch.ones_like(y), **{option: True})
+
+
+class Named(Tensor):
+    """A subclass of Tensor."""
+
+
+KINDS = [
+    ("vector", lambda: torch.tensor([1.0, 2.0, 3.0])),
+    ("0-dim", lambda: torch.tensor(2.0), "zero-dim"),
+    ("empty", lambda: torch.empty(0), "empty"),
+    ("double matrix", lambda: torch.ones(2, 3).double()),
+    *each("half bfloat16", lambda dtype: getattr(torch.ones(2), dtype), "half"),
+    ("nan", lambda: torch.tensor([1.0, float("nan")]), "nan"),
+    ("complex", lambda: torch.tensor([1j, 2.0]), "complex"),
+    ("sparse", lambda: torch.eye(2).to_sparse(), "sparse"),
+    ("meta", lambda: torch.ones(3, device="meta"), "devices"),
+    ("subclass", lambda: torch.ones(3).as_subclass(Named), "subclasses view"),
+]
+RECORDED = [
+    *each("exp sin abs square relu sign clone", lambda name: getattr(Tensor, name)),
+    *each("sum mean norm", lambda name: lambda x: getattr(x, name)(), "zero-dim"),
+    ("cast to double", lambda x: only(not x.is_complex(), x).double()),
+    ("slice", lambda x: row(x)[:1], "view"),
+    ("unbind", lambda x: row(x).unbind()[0], "view zero-dim"),
+    ("index", lambda x: row(x)[[0, 0]]),
+    ("matrix product", outer),
+    ("in place", lambda x: (x * 1).mul_(2), "in-place"),
+    ("write to a slice", lambda x: only((y := row(x) * 1)[:1].zero_() is not None, y), "in-place"),
+    ("dropout", F.dropout, "random"),
+    ("embedding", lambda x: F.embedding(torch.tensor([0, 0]), row(x)[:, None]), "embedding"),
+    ("autocast", lambda x: within(torch.autocast("cpu"), outer, x), "autocast half"),
+    ("gradient", slope, "create_graph"),
+    ("times 1j", lambda x: x.cfloat() * 1j, "complex"),
+    ("vmap of grad", lambda x: torch.func.vmap(torch.func.grad(torch.sin))(row(x)), "compiled"),
+    ("in a thread", lambda x: ThreadPoolExecutor(1).submit(torch.exp, x).result(), "threads"),
+    ("Function", custom(times_slope), "custom"),
+    ("Function differentiable once", custom(once_differentiable(times_slope)), "custom"),
+    ("Function without gradient", custom(lambda _ctx, _g: None), "custom"),
+    ("hook", lambda x: only((y := live(x) * 1).register_hook(torch.neg), y), "hooks"),
+    ("checkpoint", lambda x: checkpoint(torch.exp, x, use_reentrant=False), "checkpoints"),
+    ("old checkpoint", lambda x: checkpoint(torch.exp, live(x), use_reentrant=True), "checkpoints"),
+]
+UNRECORDED = [
+    *each("detach zeros_like", lambda name: getattr(torch, name)),
+    ("comparison", lambda x: x > 0, "complex"),
+    ("through Python", lambda x: torch.tensor(x.tolist())),
+    ("under no_grad", torch.no_grad()(torch.exp), "no_grad"),
+    ("in inference mode", torch.inference_mode()(torch.exp), "inference"),
+    (".data", lambda x: x.data, "data"),
+]
+members(
+    "leaf tensor",
+    *[(name, lambda make=make: make().requires_grad_(), *tags) for name, make, *tags in KINDS],
+    ("expanded constant", lambda: torch.ones(1).expand(3).requires_grad_(), "view"),
+    ("made in inference mode", lambda: within(torch.inference_mode(), leaf), "inference"),
+)
+members("parameter", *[(k[0], lambda make=k[1]: nn.Parameter(make()), *k[2:]) for k in KINDS])
+members("parameter leaf tensor", ("weight of Linear", lambda: lin().weight))
+members(
+    "constant tensor",
+    *[(f"constant {k[0]}", *k[1:]) for k in KINDS],
+    *[(name, lambda act=act: act(leaf()), *tags) for name, act, *tags in UNRECORDED],
+    ("computed gradient", lambda: grad((x := leaf(2.0)) ** 2, x)[0], "zero-dim"),
+    ("buffer", lambda: nn.BatchNorm1d(3).running_mean, "normalization"),
+    ("frozen Parameter", lambda: lin(frozen=True).weight, "frozen"),
+)
+members(
+    "result tensor",
+    *[(name, lambda act=act: act(leaf()), *tags) for name, act, *tags in RECORDED],
+    *[(f"of {n}", lambda m=m: m().requires_grad_() * 2, *t) for n, m, *t in KINDS],
+)
+members("operation", *RECORDED, *UNRECORDED, ("contiguous", Tensor.contiguous))
+members(
+    "loss",
+    ("chain", lambda: of(lambda x: x.exp().square().sum())),
+    ("diamond", lambda: of(lambda x: ((y := x * 2).sin() * y.cos()).sum())),
+    ("constant branch", lambda: of(lambda x: (x * x + x.detach().exp()).sum())),
+    ("in place", lambda: of(lambda x: (x * 2).add_(1).square().sum()), "in-place"),
+    ("second order", lambda: of(lambda x: slope(x).sum()), "create_graph"),
+    ("linear layer", lambda: of(lambda w, b: F.linear(leaf(), w, b).mean(), *lin().parameters())),
+)
+members(
+    "pass",
+    ("backward()", lambda y, _: only(y.numel() == 1, y).backward()),
+    ("create_graph=True", run_recorded, "create_graph"),
+    ("retain_graph=True", lambda y, _: y.backward(torch.ones_like(y), retain_graph=True)),
+    ("inputs=", lambda y, inputs: y.backward(torch.ones_like(y), inputs=inputs)),
+    ("two roots", lambda y, _: torch.autograd.backward([y.sum(), y.exp().sum()])),
+)
+members("gradient", *each("retain_graph allow_unused materialize_grads", grad_with))
+members("gradient", ("create_graph", grad_with("create_graph"), "create_graph"))
+members(
+    "write",
+    *each("zero_ exp_ relu_", lambda name: getattr(Tensor, name)),
+    *each("add_ mul_ fill_", lambda name: lambda x: getattr(x, name)(2.0)),
+    ("slice", lambda x: only(x.dim(), x).__setitem__(slice(1), 2.0)),
+    ("out=", lambda x: torch.exp(x.detach(), out=x)),
+    ("under no_grad", torch.no_grad()(Tensor.neg_), "no_grad"),
+    (".data", lambda x: x.data.add_(1), "data"),
+    ("detach()", lambda x: x.detach().add_(1), "data"),
+    ("NumPy", lambda x: x.detach().numpy().fill(2), "data"),
+)
+members(
+    "copy",
+    *each("clone detach contiguous", lambda name: getattr(Tensor, name)),
+    *each("copy deepcopy", lambda name: lambda x: getattr(copy, name)(only(x.is_leaf, x))),
+    ("view_as", lambda x: x.view_as(x), "view"),
+    ("Parameter", nn.Parameter),
+)
+members(
+    "optimizer",
+    *each("SGD Adam AdamW RMSprop Adagrad", lambda name: lambda w: getattr(optim, name)(w, lr=0.1)),
+    *each("momentum weight_decay", lambda name: lambda w: optim.SGD(w, lr=0.1, **{name: 0.5})),
+    *each("maximize foreach fused amsgrad", lambda name: lambda w: optim.Adam(w, **{name: True})),
+    ("groups", lambda w: optim.SGD([{"params": [v]} for v in w], lr=0.1)),
+    ("LBFGS", optim.LBFGS),
+)
+members(
+    "mode",
+    ("enable_grad", torch.enable_grad),
+    ("no_grad", torch.no_grad, "no_grad"),
+    ("inference_mode", torch.inference_mode, "inference"),
+    ("autocast", lambda: torch.autocast("cpu"), "autocast"),
+)
+members("seed", *each("0 1 42", lambda seed: lambda: torch.manual_seed(int(seed))))
+members(
+    "layer network",
+    *each("ReLU Tanh GELU", lambda name: lambda: fed(getattr(nn, name)())),
+    ("Dropout", lambda: fed(nn.Dropout()), "random"),
+    ("Dropout in eval mode", lambda: fed(nn.Dropout().eval()), "random eval"),
+    ("Linear", lambda: fed(lin())),
+    ("BatchNorm", lambda: fed(nn.BatchNorm1d(3)), "normalization"),
+    ("BatchNorm in eval mode", lambda: fed(nn.BatchNorm1d(3).eval()), "normalization eval"),
+    ("Embedding", lambda: (nn.Embedding(4, 2, max_norm=0.1), torch.arange(3)), "embedding"),
+    ("LSTM", lambda: fed(nn.LSTM(3, 2)), "recurrent"),
+    ("weight_norm", lambda: fed(nn.utils.parametrizations.weight_norm(lin()))),
+    ("lazy", lambda: fed(nn.LazyLinear(2))),
+)
+members(
+    "network",
+    ("MLP", lambda: fed(nn.Sequential(lin(), nn.Tanh(), lin(1)))),
+    ("frozen backbone", lambda: fed(nn.Sequential(lin(frozen=True), nn.ReLU(), lin())), "frozen"),
+    ("in-place ReLU", lambda: fed(nn.Sequential(lin(), nn.ReLU(inplace=True))), "in-place"),
+    ("tied", lambda: fed(nn.Sequential(layer := lin(), nn.Tanh(), layer)), "tied"),
+    ("LoRA", lambda: net(lambda m, x: m.a(x) + m.b(x), a=lin(frozen=True), b=lin()), "frozen"),
+    ("returns a dict", lambda: net(lambda m, x: {"logits": m.a(x)}, a=lin())),
+    ("unused layer", lambda: net(lambda m, x: m.a(x), a=lin(), b=lin())),
+    ("functional dropout", lambda: net(lambda m, x: F.dropout(m.a(x)), a=lin()), "random"),
+    ("no_grad inside", lambda: net(lambda m, x: m.a(torch.no_grad()(m.a)(x)), a=lin()), "no_grad"),
+    ("kept in eval mode", lambda: fed(nn.BatchNorm1d(3).eval(), train=bool), "eval normalization"),
+)
