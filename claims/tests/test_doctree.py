@@ -120,10 +120,10 @@ assert 1 + 1 == 2
 """
 
 
-def test_a_fold_is_closed_in_html_and_a_container_elsewhere(build: Building) -> None:
+def test_a_proof_is_closed_in_its_claim_and_a_container_elsewhere(build: Building) -> None:
     assert build(index=FOLD) == (0, "")
     page = build.page()
-    folded = re.search('<details class="fold">(.*?)</details>', page, re.DOTALL)
+    folded = re.search('<details class="proof">(.*?)</details>\n</div>', page, re.DOTALL)
     assert folded
     shown = re.sub("<[^>]*>", "", folded[1])
     assert shown.split("\n")[1:3] == ["The proof of 1 + 1", "Count on your fingers."]

@@ -1,9 +1,11 @@
 """A part of a page that stays folded until a reader wants it: a proof, an answer, a hint."""
 
 from collections.abc import Callable
+from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 from sphinx.writers.html5 import HTML5Translator
 
@@ -35,8 +37,26 @@ class FoldDirective(SphinxDirective):
         return [fold, *messages]
 
 
+class JoinProofs(SphinxPostTransform):
+    """Move a fold that follows a claim into the claim's box, where the tick opens it."""
+
+    default_priority = 6  # once the verdict has looked at the box
+
+    def run(self, **_options: Any) -> None:
+        """Move the folds, and leave their titles to those who hear the page."""
+        for words in [*self.document.findall(FoldTitle)]:
+            fold = words.parent
+            box = fold.parent.children[max(fold.parent.index(fold) - 1, 0)]
+            if isinstance(box, nodes.container) and "claim" in box["classes"]:
+                words[:] = [nodes.inline("", "", *words.children, classes=["claim-word"])]
+                fold.parent.remove(fold)
+                fold["classes"] = ["proof"]
+                box += fold
+
+
 def add_fold(app: Sphinx) -> None:
     """Add the directive, and how HTML folds."""
+    app.add_post_transform(JoinProofs)
     app.add_node(Fold, html=_visitors("details", "\n"))
     app.add_node(FoldTitle, html=_visitors("summary", ""))
     app.add_directive("fold", FoldDirective)
