@@ -116,6 +116,8 @@ MOVED = {  # pages that were joined, and where readers of their old addresses go
     "how-to/errors-operations": "errors.html",
     "how-to/nan": "does-not-train.html#nan-and-infinity",
     "how-to/vanishing": "does-not-train.html#gradients-vanish",
+    "tutorial/grad-fn": "graph.html",
+    "tutorial/retain": "graph.html#keep-the-gradient-of-an-intermediate-tensor",
 }
 html_additional_pages = dict.fromkeys(MOVED, "moved.html")
 html_context = {  # what leads from a page to its translations

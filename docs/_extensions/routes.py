@@ -2,7 +2,7 @@
 
 The page `tutorial/index` is the only place that knows them. Its toctree holds the parts, and that
 of a part its chapters, in an order where nothing is used before it is shown; a `route` directive
-takes all of them, or those that it names, in the same order.
+takes all of them, or those that it names, in the same order. It leaves out names after a minus.
 """
 
 from collections.abc import Iterator
@@ -91,25 +91,26 @@ def routes(env: BuildEnvironment) -> tuple[Route, ...]:
     folder = LISTED.rpartition("/")[0]
     found = []
     for listed in env.get_doctree(LISTED).findall(RouteList):
-        named = tuple(f"{folder}/{name}" for name in listed["named"])
-        taken = tuple(chapter for chapter in chapters(env) if not named or chapter in named)
+        named = tuple(f"{folder}/{name}" for name in listed["named"] if name[0] != "-")
+        left_out = {f"{folder}/{name[1:]}" for name in listed["named"]}
+        taken = tuple(
+            chapter
+            for chapter in chapters(env)
+            if (chapter in named if named else chapter not in left_out)
+        )
         found.append(Route(key=listed["key"], chapters=taken, named=named, line=listed.line or 0))
     return tuple(found)
 
 
 def check(_app: Sphinx, env: BuildEnvironment) -> None:
-    """Warn of a route that is broken, and of a chapter that no route leads to."""
+    """Warn of a route that is broken, and of a part whose page has several headings."""
     if LISTED not in env.found_docs:
         return
     for route in routes(env):
         for problem in route.problems():
             logger.warning(problem, location=(LISTED, route.line))
-    reached = {chapter for route in routes(env) for chapter in route.chapters}
-    for chapter in chapters(env):
-        if chapter not in reached:
-            logger.warning("a chapter must lie on a route", location=chapter)
-    for part in parts(env):
-        if part not in reached and len([*env.get_doctree(part).findall(nodes.section)]) > 1:
+    for part, inside in parts(env).items():
+        if inside != [part] and len([*env.get_doctree(part).findall(nodes.section)]) > 1:
             message = "the page of a part must have one heading: further ones would be numbered"
             logger.warning(message, location=part)
 
@@ -123,13 +124,14 @@ def resolve(app: Sphinx, doctree: nodes.document, page: str) -> None:
             items = (_item(app, page, chapter) for chapter in route.chapters)
             written += nodes.enumerated_list("", *items, enumtype="arabic", prefix="", suffix=".")
         else:
-            written += nodes.bullet_list("", *_outline(app, page))
+            written += nodes.bullet_list("", *_outline(app, page, route))
         listed.replace_self(written)
 
 
-def _outline(app: Sphinx, page: str) -> Iterator[nodes.list_item]:
-    """Yield each part with its number and, below it, its chapters with theirs."""
-    for part, inside in parts(app.env).items():
+def _outline(app: Sphinx, page: str, route: Route) -> Iterator[nodes.list_item]:
+    """Yield each part with its number and, below it, its chapters on the route with theirs."""
+    for part, all_inside in parts(app.env).items():
+        inside = [chapter for chapter in all_inside if chapter in route.chapters]
         item = _item(app, page, part, number=_number(app.env, part))
         if inside != [part]:
             below = (_item(app, page, name, number=_number(app.env, name)) for name in inside)
