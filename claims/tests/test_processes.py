@@ -1,9 +1,7 @@
 """A page that hangs or dies is red at the cell where it did so, and no other page suffers."""
 
 import os
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -112,17 +110,6 @@ def test_module_that_cannot_be_preloaded_is_an_error_in_one_line(
         broken.run(find_docstrings, "leafgrad", tmp_path, seconds=30)
     told = f"preload in [tool.claims]: unfit cannot be imported: {UNFIT[source]}"
     assert capfd.readouterr().err.splitlines() == [told]
-
-
-@forked
-def test_process_with_an_inherited_socket_does_not_delay_the_end() -> None:
-    sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
-    started = time.monotonic()
-    with Workers(()) as running:
-        other = subprocess.Popen(sleep, pass_fds=[running._control.fileno()])
-    assert time.monotonic() - started < 50
-    other.kill()
-    other.wait()
 
 
 @forked

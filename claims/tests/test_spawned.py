@@ -62,12 +62,6 @@ def test_page_is_judged_alike_in_a_spawned_process(judge: Judge) -> None:
     ]
 
 
-def test_size_of_files_is_limited(judge: Judge) -> None:
-    pytest.importorskip("resource")
-    verdict = judge(PAGE.replace("LINE", "import os; os.truncate(1, 2**31)"))
-    assert verdict.problems[0].message.startswith("OSError: [Errno 27] File too large")
-
-
 @needs_fork
 def test_forked_child_of_a_spawned_page_reports_nothing(judge: Judge) -> None:
     verdict = judge(PAGE.replace("LINE", "import os\nif not os.fork(): os._exit(0)\n_ = os.wait()"))
@@ -86,10 +80,3 @@ def test_processes_are_spawned_by_setting_or_without_fork(
     assert isinstance(workers((), None), SpawnedWorkers)
     with pytest.raises(RuntimeError, match="no process can be forked here: let them be spawned"):
         Workers(())
-
-
-def test_stopped_workers_run_nothing(tmp_path: Path) -> None:
-    spawned = SpawnedWorkers(())
-    spawned.stop()
-    with pytest.raises(RuntimeError, match="nothing is executed any more"):
-        judge_page(parse_page("{claim}`1 == 1`\n", "page.md"), Config(root=tmp_path), spawned)

@@ -2,12 +2,9 @@
 
 from collections.abc import Callable
 from importlib import metadata
-from pathlib import Path
 
 import pytest
 
-from sphinx_claims._config import Config
-from sphinx_claims._judging.prover import prove
 from sphinx_claims._judging.verdict import ClaimVerdict, PageVerdict
 from sphinx_claims._page import Claim
 from sphinx_claims._reading.read import parse_page
@@ -65,14 +62,10 @@ def of_two(verdict: PageVerdict) -> ClaimVerdict:
 
 RANGES = """\
 2.13.0    -     -     inside
-2.13.0    2.13  -     inside
 2.9.1     2.10  -     since
-2.10.0    2.9   -     inside
 2.13.0    -     2.13  until
-2.12.1    2.12  2.13  inside
 2.11.0    2.12  2.13  since
 2.13.0rc1 2.13  -     since
-2.13.0.dev20260101 -  2.13  inside
 2.13.0rc1 2.13.0.dev0 -     inside
 -         2.13  2.14  inside
 """
@@ -103,21 +96,6 @@ def test_invalid_version_range_is_red(options: str, message: str, judge: Judge) 
 def test_version_2_10_is_not_read_as_a_number() -> None:
     (claim, _) = parse_page(page(":since: 2.10\n:until: '2.20'", ""), "page.md").claims
     assert (claim.since, claim.until) == ("2.10", "2.20")
-
-
-def test_version_ranges_need_a_package(tmp_path: Path) -> None:
-    (tmp_path / "page.md").write_text(page(":since: 1.0", cell("assert one() == 1")))
-
-    def red(package: str | None) -> list[str]:
-        config = Config(root=tmp_path, package=package)
-        site = prove(config, [tmp_path / "page.md"], report=lambda _: None)
-        assert (site.release is None) == (package is None)
-        return [f"{path}:{problem.line}: {problem.message}" for path, problem in site.problems]
-
-    rule = "the versions of a claim are those of a package"
-    assert red(None) == [f"page.md:{LINE}: {rule}: set package in [tool.claims] to its name"]
-    assert red("sphinx") == []
-    assert red("markdown_it") == []  # installed as markdown-it-py
 
 
 # --- Inside of it

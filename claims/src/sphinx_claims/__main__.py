@@ -54,6 +54,12 @@ def _review(options: argparse.Namespace) -> int:
     return 0 if is_done else 1
 
 
+def _check(options: argparse.Namespace) -> int:
+    from sphinx_claims._check import check  # noqa: PLC0415 - where it is asked for
+
+    return 0 if check(options.ids) else 1
+
+
 def _fail(message: str) -> int:
     print(f"error: {message}", file=sys.stderr)
     return 2
@@ -76,6 +82,9 @@ def _parser() -> argparse.ArgumentParser:
     review.add_argument("language", metavar="LANGUAGE", help="of which there are catalogues")
     review.add_argument("--accept", action="store_true", help="keep that you have compared them")
     review.set_defaults(run=_review)
+    check = commands.add_parser("check", help="list or accept blind checks of claims")
+    check.add_argument("ids", nargs="*", metavar="ID", help="claims whose check you have read")
+    check.set_defaults(run=_check)
     for command in (verify, watch, review):
         command.add_argument(
             "paths",

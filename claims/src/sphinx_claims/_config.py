@@ -39,7 +39,7 @@ class Config:
     `translations` is the folder of the catalogues, and `glossary` the page that is their term base.
     `package` is the one whose version the ledger has, and a claim names with `:since:`. What is
     done with fences of Python is one of `FENCES`. `scope` is the page whose words narrow and widen
-    what a claim speaks of, and `zoo` the module of situations that rules run over. Claims without a
+    what a claim speaks of, and `zoo` the file of situations that rules run over. Claims without a
     kind, and rules and defaults without a blind check, are counted or refused.
     """
 
@@ -166,18 +166,10 @@ def _is_time(value: Any) -> bool:
 
 
 def _is_package(value: Any) -> bool:
-    return isinstance(value, str) and value.isidentifier() and value not in _LEDGER
+    return isinstance(value, str) and value.isidentifier()
 
 
 _FOREVER = 1e6
-_LEDGER = frozenset(
-    (
-        *("built", "claims", "documents", "escapes", "excluded", "package", "problems"),
-        *("python", "schema", "translations", "versions"),
-    )
-)
-"""The keys of `claims.json` that no package may be named like."""
-
 _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "pages": ("a list of files and folders", _is_list),
     "docstrings": ("a list of modules", _is_list),
@@ -187,7 +179,7 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     ),
     "doctest_global_setup": ("Python", lambda value: isinstance(value, str)),
     "preload": ("a list of modules", _is_list),
-    "package": ("the name of a module, and no key of the ledger", _is_package),
+    "package": ("the name of a module", _is_package),
     "processes": ("fork or spawn", lambda value: value in ("fork", "spawn")),
     "timeout": (f"a number of seconds above 0 and below {_FOREVER:,.0f}", _is_time),
     "documents": ("a table of titles", _is_mapping),

@@ -93,7 +93,8 @@ class Claim:
 
     It holds on the versions of the package from `since` on and before `until`. Its `kind` is one of
     `KINDS`; the words of its `scope` begin with + or -. `outside` holds the words for what it does
-    not speak of, and `exceptions` the names of what makes it fail.
+    not speak of, `exceptions` the names of what makes it fail, and `digests` those
+    that it had when it was checked blindly.
     """
 
     line: int
@@ -103,6 +104,7 @@ class Claim:
     scope: tuple[str, ...] = ()
     outside: frozenset[str] = frozenset()
     exceptions: tuple[str, ...] = ()
+    digests: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     since: str | None = None
     until: str | None = None
@@ -149,7 +151,8 @@ class Page:
     """One page; `path` is the name under which it is reported.
 
     Its examples run under the `flags` of doctest, after `setup`. A docstring is a page of its
-    `module`, whose names it knows.
+    `module`, whose names it knows. Rules run over what the Python of the `zoo` defines; the claims
+    `elsewhere` are those that its cells check blindly.
     """
 
     path: str
@@ -158,6 +161,8 @@ class Page:
     flags: tuple[str, ...] = ("ELLIPSIS",)
     setup: str = ""
     module: str | None = None
+    zoo: str | None = None
+    elsewhere: tuple[Claim, ...] = ()
 
     def of(self, kind: type[T]) -> tuple[T, ...]:
         """Return the items of a kind, in the order of the page."""
@@ -186,6 +191,12 @@ class Page:
         """Return the claim whose span contains a line, or None."""
         above = bisect.bisect(self._borders, line)
         return self._by_line.get(self._borders[above - 1]) if above else None
+
+    def claim_about(self, step: Step) -> Claim | None:
+        """Return the claim that a step checks blindly, or else the one whose evidence it is."""
+        checked = step.checks[0] if isinstance(step, Cell) and step.checks else None
+        blind = (claim for claim in self.elsewhere if claim.id == checked)
+        return next(blind, self.claim_of(step.line))
 
     @functools.cached_property
     def _borders(self) -> list[int]:

@@ -15,6 +15,7 @@ from sphinx_claims._judging.prover import prove
 from sphinx_claims._judging.report import (
     annotations,
     excluded_line,
+    kinds_line,
     page_line,
     red_lines,
     shown_line,
@@ -52,7 +53,7 @@ def verify(paths: Sequence[Path], json: Path | None, *, update: bool = False) ->
     if not paths:
         beside = tuple(page_name(file, config.root) for file in config.beside())
         site = dataclasses.replace(site, excluded=beside)
-    for line in filter(None, (excluded_line(site), shown_line(site))):
+    for line in filter(None, (excluded_line(site), shown_line(site), kinds_line(site))):
         print(line)
     print(summary(site, time.monotonic() - start))
     return not site.problems

@@ -7,7 +7,6 @@ import dataclasses
 import io
 import re
 import tokenize
-import traceback
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -17,7 +16,6 @@ from sphinx_claims._executing.capture import OutputCapture
 from sphinx_claims._executing.itself import useless_checks
 from sphinx_claims._executing.raised import describe, line_of
 from sphinx_claims._page import Cell, Problem
-from sphinx_claims._python import parse_python
 from sphinx_claims._record import Check
 
 _MAGIC = re.compile(r"\s*[!%?]|.*\?\s*$")
@@ -86,16 +84,6 @@ def unexpected_error(
         is_magic = isinstance(error, SyntaxError) and _MAGIC.match(error.text or "")
         cure = ": a cell is plain Python, without IPython's !, % and ?" if is_magic else ""
         yield Problem(line, describe(error) + cure)
-
-
-def early_errors(cell: Cell, error: BaseException | None, path: str) -> Iterator[Problem]:
-    """Yield a problem if a declared exception is raised before the last line."""
-    frames = traceback.walk_tb(error.__traceback__ if error is not None else None)
-    here = (line for frame, line in frames if frame.f_code.co_filename == path)
-    line, tree = next(here, None), parse_python(cell.source)
-    last = cell.line + tree.body[-1].lineno - 1 if tree is not None and tree.body else None
-    if cell.raises is not None and line is not None and last is not None and line < last:
-        yield Problem(last, f"line {line} raises the error of :raises:, so this line never runs")
 
 
 def undeclared_warnings(

@@ -21,7 +21,6 @@ from sphinx_claims._executing.capture import OutputCapture
 from sphinx_claims._executing.cell import (
     check_cell,
     declared_outputs,
-    early_errors,
     execute_cell,
     undeclared_warnings,
     unexpected_error,
@@ -29,6 +28,7 @@ from sphinx_claims._executing.cell import (
 from sphinx_claims._executing.example import ExampleRunner
 from sphinx_claims._executing.raised import Causes, describe, line_on_page
 from sphinx_claims._executing.recorder import Recorder
+from sphinx_claims._executing.rules import FOR_ALL, ForAll
 from sphinx_claims._page import Cell, Doctest, Inline, Page, Problem, Step
 from sphinx_claims._record import Check, Record
 
@@ -74,6 +74,8 @@ class PageRun:
         vars(builtins)[RECORDER] = self._recorder
         self._capture = OutputCapture(path)
         vars(builtins)["display"] = self._capture.show
+        self._page = page
+        vars(builtins)[FOR_ALL] = self._for_all = ForAll(page.zoo, self._recorder)
         self._namespace = _as_main(path, page.module)
         self._causes = Causes(self._namespace)
         self._examples = ExampleRunner(
@@ -84,6 +86,7 @@ class PageRun:
     def run(self, step: Step) -> Record:
         """Run one step and return its outputs, checks and problems."""
         self._line = step.line
+        self._for_all.claim = self._page.claim_about(step)
         if self._capture.is_copy:
             self._recorder.settle()
         with self._capture.capturing(step.may_print if isinstance(step, Cell) else None):
@@ -118,10 +121,7 @@ class PageRun:
     def _cell(self, step: Cell) -> Record:
         error = execute_cell(step, self._namespace, self._path, self._capture)
         asserted = self._take_asserts(step)
-        problems = (
-            *unexpected_error(step, error, asserted, self._path),
-            *early_errors(step, error, self._path),
-        )
+        problems = tuple(unexpected_error(step, error, asserted, self._path))
         checks = tuple(check_cell(step, error, self._capture))
         self._capture.outputs.extend(declared_outputs(step, error, self._capture, self._path))
         broke = error is not None and step.raises is None

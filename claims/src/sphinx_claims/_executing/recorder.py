@@ -9,25 +9,17 @@ import sys
 import tempfile
 import types
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from sphinx_claims._executing.raised import line_of, line_on_page
 from sphinx_claims._record import Check
 
-_ALWAYS_TRUE = (
-    type,
-    types.AsyncGeneratorType,
-    types.BuiltinFunctionType,
-    types.CoroutineType,
-    types.FunctionType,
-    types.GeneratorType,
-    types.MethodDescriptorType,
-    types.MethodType,
-    types.MethodWrapperType,
-    types.ModuleType,
-    types.WrapperDescriptorType,
+_ALWAYS_TRUE = frozenset(
+    "async_generator builtin_function_or_method coroutine function generator method method-wrapper"
+    " method_descriptor module type wrapper_descriptor".split()
 )
+"""The types of values that are always true."""
 
 
 class Recorder:
@@ -59,8 +51,8 @@ class Recorder:
         """Record an assert; `operands` returns the values of its parts if it failed."""
         passed = bool(test)
         found = "" if passed else _format_operands(operands)
-        if isinstance(test, _ALWAYS_TRUE):
-            kind = type(test).__name__
+        kind = type(test).__name__
+        if kind in _ALWAYS_TRUE:
             found = f"it is a {kind}, which is always true: call it, or compare it"
         self._note(line, text, passed=not found and passed, found=found)
         return passed
@@ -85,6 +77,15 @@ class Recorder:
         while self._checks:
             taken.append(self._checks.popleft())
         return taken
+
+    def restore(self, checks: Iterable[Check]) -> None:
+        """Record checks that were taken."""
+        self._checks.extend(checks)
+
+    def note_rule(self, text: str, found: str) -> None:
+        """Record that a predicate was run over situations, and where it is false."""
+        line = self._asking() or 1
+        self._note(line, text, kind="rule", passed=not found, found=found)
 
     def _note(
         self, line: int, text: str, *, passed: bool, kind: str = "assert", found: str = ""

@@ -9,11 +9,12 @@ from sphinx_claims._page import Cell, Claim, Doctest, Inline, Page, Step
 def digest(page: Page, claim: Claim) -> str:
     """Return a hash of what `claim` says and of what is executed in its span, wherever it stands.
 
-    A claim with the same digest has the same sentence, versions and evidence; its line, its
-    sources and the page around it may differ.
+    A claim with the same digest has the same sentence, kind, scope, versions and evidence; its
+    line, its sources and the page around it may differ.
     """
     evidence = [_step(step) for step in page.evidence(claim)]
-    text = json.dumps([claim.statement, claim.since, claim.until, evidence])
+    kind = [claim.kind, sorted(claim.outside), claim.exceptions] if claim.kind else []
+    text = json.dumps([claim.statement, claim.since, claim.until, evidence, *kind])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

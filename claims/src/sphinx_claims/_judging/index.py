@@ -12,11 +12,11 @@ _PAIR = re.compile(r"^:(checks|exception-to): +(\S+) +(.*\S)", re.MULTILINE)
 
 @dataclasses.dataclass(frozen=True)
 class Index:
-    """By the id of a claim: the file that holds it, its exceptions, and its checked digests."""
+    """By the id of a claim: its file, its exceptions, and the digests of its blind checks."""
 
     files: Mapping[str, Path]
     exceptions: Mapping[str, tuple[str, ...]]
-    checked: Mapping[str, tuple[str, ...]]
+    digests: Mapping[str, tuple[str, ...]]
 
 
 def read_index(files: Iterable[Path]) -> Index:
@@ -29,5 +29,5 @@ def read_index(files: Iterable[Path]) -> Index:
         for key, identifier, value in _PAIR.findall(text):
             pairs[key, identifier] = (*pairs[key, identifier], value)
     exceptions = {one: names for (key, one), names in pairs.items() if key == "exception-to"}
-    checked = {one: digests for (key, one), digests in pairs.items() if key == "checks"}
-    return Index(places, exceptions, checked)
+    digests = {one: found for (key, one), found in pairs.items() if key == "checks"}
+    return Index(places, exceptions, digests)

@@ -13,7 +13,7 @@ from sphinx_claims._judging.verdict import ClaimVerdict
 from sphinx_claims._page import Escape
 from sphinx_claims._record import Check
 
-SCHEMA = 1
+SCHEMA = 2
 """The version of the ledger's format; the manual describes it."""
 
 
@@ -77,6 +77,10 @@ def _claim(verdict: ClaimVerdict, red: Iterable[RedLine], site: SiteVerdict) -> 
         "verdict": verdict.word,
         "problems": [{"line": line.line, "message": line.found} for line in own],
         "digest": verdict.digest,
+        "kind": verdict.claim.kind,
+        "scope": list(verdict.claim.scope),
+        "outside": sorted(verdict.claim.outside),
+        "checked": verdict.digest in verdict.claim.digests,
         "since": verdict.claim.since,
         "until": verdict.claim.until,
         "versions": {run.version: run.word(verdict) for run in history.runs},

@@ -9,7 +9,7 @@ above that make or use its objects:
 - of any other code each name and number.
 
 A number in the text must occur as well; where the evidence has more digits, rounded, and with a
-unit as the plain number too: 4 MB is 4e6, 5% may be 1.05, and 10**6 is 1,000,000. `ones` are 1 and
+unit as the plain number too: 4 MB is 4e6, 5% may be 1.05. `ones` are 1 and
 `zeros` 0. A number that follows a capitalised word, as in PyTorch 2.13 or Figure 2, names
 something, and so does the year of a citation. Evidence for what happens without some code need not
 have that code.
@@ -38,7 +38,6 @@ _UNITS = {"%": 1e-2, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9, "kB": 1e3, "kiB": 1024
 for _power, _prefix in enumerate("KMGT", 1):
     _UNITS |= {f"{_prefix}B": 1e3**_power, f"{_prefix}iB": 1024.0**_power}
 _FILLED = {"ones": 1.0, "ones_like": 1.0, "zeros": 0.0, "zeros_like": 0.0}
-_BASES, _EXPONENTS = range(11), range(101)
 _NAMED = re.compile(r"(?<![.!?:])\s[A-Z]\w*\s$|\bet al\.,?\s\(?$")
 _YEAR = re.compile(r"[(,]\s?(?:1[5-9]|20)\d\d(?=\))")
 _WITHOUT = re.compile(r"\b(?:without|instead of)\s$", re.IGNORECASE)
@@ -53,8 +52,9 @@ def missing_mentions(claim: Claim, own: Sequence[Ran], ran: Sequence[Ran]) -> It
     if not (spans or _NUMBER.search(text)):
         return
     evidence = _Evidence(claim, own, ran)
+    named = " ".join(claim.exceptions)
     for span in spans:
-        if not evidence.has_code(span):
+        if span not in named and not evidence.has_code(span):
             yield f"`{span}`"
     years = {year.end() for year in _YEAR.finditer(text)}
     for number in _NUMBER.finditer(text):
@@ -89,7 +89,6 @@ class _Evidence:
         self._words = {word for word in words if not word[0].isdigit()}
         self._numbers = {_value(word) for word in words if word[0].isdigit()}
         self._numbers |= {number for name, number in _FILLED.items() if name in self._words}
-        self._numbers |= {number for tree in trees for number in _computed(tree)}
         self._constants = {word for text in shown for word in _split(text)} | {
             constant for tree in trees for constant in _find_constants(tree)
         }
@@ -170,17 +169,6 @@ def _find_uses(trees: Sequence[ast.AST], steps: Sequence[Step]) -> Iterator[ast.
 
 def _names(tree: ast.AST) -> Iterator[str]:
     return (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
-
-
-def _computed(tree: ast.Module) -> Iterator[float]:
-    """Yield the powers and quotients of numbers: 10**6 is 1,000,000."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.BinOp(ast.Constant(int(base)), ast.Pow(), ast.Constant(int(exponent))):
-                if base in _BASES and exponent in _EXPONENTS:
-                    yield float(base**exponent)
-            case ast.BinOp(ast.Constant(int(a)), ast.Div(), ast.Constant(int(b))) if b:
-                yield a / b
 
 
 def _find_constants(tree: ast.Module) -> Iterator[str]:

@@ -9,6 +9,7 @@ from sphinx_claims._config import TABLE, Config, relative_path
 from sphinx_claims._executing.raised import describe
 from sphinx_claims._judging.anchors import claim_anchor
 from sphinx_claims._judging.index import Index, read_index
+from sphinx_claims._judging.kinds import kind_problems, pair_problems
 from sphinx_claims._judging.scope import DefaultScope, read_scope, scope_problems, with_scope
 from sphinx_claims._page import Cell, Claim, Escape, Page, Problem, Scope
 from sphinx_claims._reading.include import unjudged_includes
@@ -37,10 +38,14 @@ def read_pages(
     index = read_index([*files, *config.files()])
     for file in files:
         page = _with_claims(_read(file, config), default, index)
+        blind = {cell.checks[0] for cell in page.of(Cell) if cell.checks}
+        others = {index.files[one] for one in blind & index.files.keys()}
+        known = [_with_claims(_read(other, config), default, index) for other in others]
+        page = dataclasses.replace(page, elsewhere=tuple(c for p in known for c in p.claims))
         misfits = [found for claim in page.claims for found in _misfits(page, claim, taken, config)]
         scoped = (item for item in page.items if isinstance(item, Claim | Scope))
         misfits += [problem for item in scoped for problem in scope_problems(item, default, config)]
-        misfits += _strange_ids(page, index)
+        misfits += pair_problems(page, index.files)
         unjudged = [*unjudged_includes(page, judged_files)]
         items, problems = [*page.items], [*page.problems, *misfits]
         if config.python_fences == "refuse":
@@ -56,18 +61,12 @@ def _with_claims(page: Page, default: DefaultScope, index: Index) -> Page:
     """Return a page whose claims know their scope, and the exceptions that any page names."""
 
     def complete(claim: Claim) -> Claim:
-        exceptions = index.exceptions.get(claim.id, ())
-        return dataclasses.replace(with_scope(page, claim, default), exceptions=exceptions)
+        named = index.exceptions.get(claim.id, ()), index.digests.get(claim.id, ())
+        scoped = with_scope(page, claim, default)
+        return dataclasses.replace(scoped, exceptions=named[0], digests=named[1])
 
     items = (complete(item) if isinstance(item, Claim) else item for item in page.items)
     return dataclasses.replace(page, items=tuple(items))
-
-
-def _strange_ids(page: Page, index: Index) -> Iterator[Problem]:
-    for cell in page.of(Cell):
-        for key, pair in (("checks", cell.checks), ("exception-to", cell.exception_to)):
-            if pair is not None and pair[0] not in index.files:
-                yield Problem(cell.fence, f":{key}: must name a claim, and no page has {pair[0]}")
 
 
 def _read(file: Path, config: Config) -> Page:
@@ -84,10 +83,17 @@ def _read(file: Path, config: Config) -> Page:
 def with_settings(page: Page, config: Config) -> Page:
     """Return a page with what the table says of all examples."""
     flags, setup = config.doctest_default_flags, config.doctest_global_setup
-    return dataclasses.replace(page, flags=flags, setup=setup)
+    zoo = _zoo_of(config.root / config.zoo) if config.zoo else None
+    return dataclasses.replace(page, flags=flags, setup=setup, zoo=zoo)
+
+
+@functools.cache
+def _zoo_of(file: Path) -> str:
+    return file.read_text(encoding="utf-8")
 
 
 def _misfits(page: Page, claim: Claim, taken: dict[str, str], config: Config) -> Iterator[Problem]:
+    yield from kind_problems(page, claim, config)
     here = f"{page.path}:{claim.line}"
     first = taken.setdefault(claim.id, here)
     if first != here:

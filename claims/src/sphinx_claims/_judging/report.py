@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from sphinx_claims._config import relative_path
+from sphinx_claims._judging.kinds import BLIND
 from sphinx_claims._judging.site import SiteVerdict
 from sphinx_claims._judging.verdict import PageVerdict
-from sphinx_claims._page import Escape
+from sphinx_claims._page import KINDS, Escape
 
 _DATA = {"%": "%25", "\r": "%0D", "\n": "%0A"}
 _PROPERTY = {**_DATA, ":": "%3A", ",": "%2C"}
@@ -82,6 +83,17 @@ def shown_line(site: SiteVerdict) -> str | None:
     if not shown:
         return None
     return f"shown and not executed: {count_of(len(shown), 'piece')} of Python (see python_fences)"
+
+
+def kinds_line(site: SiteVerdict) -> str | None:
+    """Return the line that counts the claims by kind, and those that lack a kind or a check."""
+    claims = [verdict.claim for verdict in site.claims]
+    unchecked = sum(claim.kind in BLIND and not claim.digests for claim in claims)
+    told = ", ".join(count_of(sum(c.kind == kind for c in claims), kind) for kind in KINDS)
+    without = sum(claim.kind is None for claim in claims)
+    return (
+        f"{told}; {without} without a kind, {unchecked} without a blind check" if claims else None
+    )
 
 
 def excluded_line(site: SiteVerdict) -> str | None:

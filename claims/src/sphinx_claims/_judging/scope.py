@@ -51,6 +51,5 @@ def scope_problems(item: Claim | Scope, default: DefaultScope, config: Config) -
         if config.scope is None:
             yield Problem(item.line, f"a scope needs scope in {TABLE}: the page with its words")
         elif word[0] not in "+-" or word[1:] not in known:
-            listed = ", ".join(sorted(known))
-            message = f"a word of a scope is + or - and one of {listed}, not {word!r}"
-            yield Problem(item.line, message)
+            rule = f"a word of a scope is + or - and one of {', '.join(sorted(known))}"
+            yield Problem(item.line, f"{rule}, not {word!r}")

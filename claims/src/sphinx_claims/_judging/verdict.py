@@ -187,6 +187,8 @@ def _describe_failure(check: Check) -> str:
             return f"this cell does not do what :{check.kind}: says\n{compared}"
         case "example":
             return f"example is FALSE: {text}\n{compared}"
+        case "rule":
+            return f"rule is FALSE: {check.text}: {check.found}"
         case _:
             return f"claim is FALSE: {text}" + (f", where {found}" if found else "")
 
@@ -258,6 +260,8 @@ def _explain_unproven(verdict: ClaimVerdict, release: Release | None) -> Iterato
             f"claim {claim.id} has no evidence: nothing is checked "
             "between it and the next claim or heading",
         )
+    elif claim.kind == "rule" and all(check.kind != "rule" for check in verdict.evidence):
+        yield Problem(claim.line, "a rule must be shown by @for_all over what its sentence names")
     elif release and verdict.is_skipped and not _fails(verdict.evidence):
         slips = [check for check in verdict.evidence if check.kind == "exception"]
         for slip in slips:

@@ -30,6 +30,7 @@ class Context:
     python_fences: str = "show"
 
 
+_PARTS = {"end-before", "end-line", "start-after", "start-line"}
 Parse = Callable[[str, str, Context], Page]
 Found = Iterator[Item | Problem]
 
@@ -39,12 +40,14 @@ def read_include(
 ) -> Found:
     """Yield what `{include} name`, on `line`, brings into a page."""
     try:
-        file, text = text_of(name, options, context.files[0])
+        file, text = text_of(name, context.files[0])
     except ValueError as error:
         yield Problem(line, str(error))
         return
     if {"literal", "code", "parser"} & options.keys() or file.suffix == ".rst":
         return
+    parts = sorted(_PARTS & options.keys())
+    yield from (Problem(line, f"an included file must be whole, without :{key}:") for key in parts)
     if file in context.files:
         yield Problem(line, f"{ENDLESS}, and {name} does")
         return
@@ -73,11 +76,11 @@ def unjudged_includes(page: Page, judged: Callable[[], Container[Path]]) -> Iter
             yield Problem(include.line, f"{rule}, and {name} is not: name it among the pages")
 
 
-def text_of(name: str, options: Mapping[str, Any], page: Path) -> tuple[Path, str]:
-    """Return the file that `name` means on `page`, and its selected text under blank lines.
+def text_of(name: str, page: Path) -> tuple[Path, str]:
+    """Return the file that `name` means on `page`, and its text.
 
     Raises:
-        ValueError: There is no such file, or no such text in it.
+        ValueError: There is no such file.
     """
     folder = page.parent
     if name.startswith("/"):  # the folder of conf.py
@@ -89,31 +92,4 @@ def text_of(name: str, options: Mapping[str, Any], page: Path) -> tuple[Path, st
         raise ValueError(f"an included file must be text: {name}: {error}") from error
     if text is None:
         raise ValueError(f"an included file must exist, and {name} does not")
-    return file, _select_lines(text, options)
-
-
-def _select_lines(text: str, options: Mapping[str, Any]) -> str:
-    """Return the part that the options name, under as many lines as stand above it."""
-    lines = text.split("\n")
-    first, last = (_number(options, key) for key in ("start-line", "end-line"))
-    above, kept = lines[:first] if first else [], "\n".join(lines[first:last])
-    if after := options.get("start-after"):
-        skipped, kept = _split(kept, str(after), "start-after")
-        above += skipped.split("\n")[1:]
-    if before := options.get("end-before"):
-        kept, _ = _split(kept, str(before), "end-before")
-    return "\n" * len(above) + kept
-
-
-def _number(options: Mapping[str, Any], key: str) -> int | None:
-    value = options.get(key)
-    if value is None or isinstance(value, int):
-        return value
-    raise ValueError(f":{key}: must be the number of a line, not {value!r}")
-
-
-def _split(text: str, mark: str, key: str) -> tuple[str, str]:
-    before, found, after = text.partition(mark)
-    if not found:
-        raise ValueError(f":{key}: must be in the file, and {mark!r} is not")
-    return before, after
+    return file, text

@@ -1,6 +1,5 @@
 """The roles in a paragraph that are executed."""
 
-import ast
 import difflib
 from collections.abc import Iterator
 
@@ -24,13 +23,3 @@ def read_inline(token: Token, line: int) -> Iterator[Inline | Problem]:
             elif meant := difflib.get_close_matches(name.lower(), ROLES, n=1, cutoff=0.75):
                 message = f"{{{name}}}`{source}` is not executed: did you mean {{{meant[0]}}}?"
                 yield Problem(line, message)
-            if name == "value" and _is_literal(source):
-                yield Problem(line, f"{{value}} must compute something, not repeat {source!r}")
-
-
-def _is_literal(source: str) -> bool:
-    try:
-        ast.literal_eval(source.strip())
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        return False
-    return True

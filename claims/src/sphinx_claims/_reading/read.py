@@ -167,7 +167,7 @@ def _escape(directive: Directive, context: Context) -> Found:
 def _literal_include(directive: Directive, context: Context) -> Found:
     """Yield what showing the text of another file means: Python that is not executed here."""
     try:
-        file, _ = text_of(directive.argument, {}, context.files[0])
+        file, _ = text_of(directive.argument, context.files[0])
     except ValueError as error:
         yield Problem(directive.line, str(error))
         return

@@ -3,7 +3,7 @@
 The verdict is complete only after all pages are read, so all this is filled in before writing.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from docutils import nodes
@@ -14,6 +14,8 @@ from sphinx_claims._judging.anchors import anchor
 from sphinx_claims._judging.report import RedLine, red_lines
 from sphinx_claims._page import Problem
 from sphinx_claims._sphinx.build import current
+from sphinx_claims._sphinx.fold import Fold
+from sphinx_claims._sphinx.ledger_tables import about
 from sphinx_claims._sphinx.words import say
 
 _JUDGED = "claims_judged"
@@ -78,6 +80,7 @@ class ShowVerdicts(SphinxPostTransform):
     def run(self, **_options: Any) -> None:
         """Fill the badges and boxes, and list above them what belongs to none."""
         build, boxes = current.get(), set()
+        entries = {(entry["page"], entry["id"]): entry for entry in build.ledger["claims"]}
         red = list(red_lines(build.site))
         for element in self.document.findall(nodes.Element):
             if _BADGE in element:
@@ -90,6 +93,7 @@ class ShowVerdicts(SphinxPostTransform):
                 claim = next(n[_BADGE] for n in element.findall(nodes.inline) if _BADGE in n)
                 boxes.add(claim)
                 element["classes"].append(f"claim-{build.verdict(*claim)}")
+                _add_to_proof(element, entries.get(claim))
                 _add_translation(element, build.translation_of(claim[1]), original(element))
                 _add_list(element, [line for line in red if (line.path, line.claim) == claim])
         others = [line for line in red if (line.path, line.claim) not in boxes]
@@ -112,6 +116,19 @@ class ShowVerdicts(SphinxPostTransform):
             return [*said]
         place = self.app.builder.get_relative_uri(self.env.docname, ledger)
         return [nodes.reference("", "", *said, refuri=f"{place}#{label}", internal=True)]
+
+
+def _add_to_proof(box: nodes.Element, claim: Mapping[str, Any] | None) -> None:
+    """Say what a claim speaks of where its proof is opened: in the fold below it or around it."""
+    told = " · ".join(about(claim)) if claim is not None else ""
+    place = box.parent.index(box) + 1
+    following = box.parent.children[place : place + 2]
+    fold = next((node for node in following if isinstance(node, Fold)), None)
+    said = nodes.paragraph("", told, classes=["claim-kind"])
+    if told and fold is not None:
+        fold.insert(1, said)
+    elif told and isinstance(box.parent, Fold):
+        box.parent.insert(place, said)
 
 
 def _add_translation(box: nodes.Element, word: str | None, judged: str | None) -> None:

@@ -26,6 +26,7 @@ from sphinx_claims._judging.prover import prove_in
 from sphinx_claims._judging.report import (
     annotations,
     excluded_line,
+    kinds_line,
     page_line,
     red_lines,
     shown_line,
@@ -151,9 +152,10 @@ def _report(app: Sphinx, error: Exception | None) -> None:
     if error is not None:
         return
     build = current.get()
-    total = summary(build.site, build.seconds)
-    for text in filter(None, (total, excluded_line(build.site), shown_line(build.site))):
-        _log.info(text)
+    _log.info(summary(build.site, build.seconds))
+    for counted in (excluded_line, shown_line, kinds_line):
+        if text := counted(build.site):
+            _log.info(text)
     red = list(red_lines(build.site))
     for line in red:
         place = f"{line.path}:{line.line}"

@@ -21,6 +21,7 @@ from sphinx_claims._sphinx.badges import badge, entry_label
 from sphinx_claims._sphinx.build import current
 from sphinx_claims._sphinx.ledger_tables import (
     Row,
+    about,
     counts,
     elsewhere,
     pages_table,
@@ -80,7 +81,8 @@ class LedgerDirective(SphinxDirective):
 
     def _entry(self, claim: Mapping[str, Any], ledger: Ledger) -> nodes.definition_list_item:
         sentence, messages = self.parse_inline(current.get().sentence(claim), lineno=self.lineno)
-        facts = [count(len(claim["evidence"]), "check")]
+        facts = [*about(claim)]
+        facts += [count(len(claim["evidence"]), "check")]
         facts += elsewhere(claim, ledger["package"])
         facts += [_title_of_source(source, ledger["documents"]) for source in claim["sources"]]
         mark = badge(claim["page"], claim["id"])

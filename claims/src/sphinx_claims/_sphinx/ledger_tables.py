@@ -63,6 +63,14 @@ def elsewhere(claim: Mapping[str, Any], package: str | None) -> Iterator[str]:
             yield say("{found} on {package} {versions}", package=package, **slots)
 
 
+def about(claim: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the kind of a claim, the words of its scope, and what situations it was tried on."""
+    if claim["kind"] is not None:
+        yield say(claim["kind"])
+        yield from claim["scope"]
+        yield from (check["text"] for check in claim["evidence"] if check["kind"] == "rule")
+
+
 def _counts(numbers: Mapping[str, int]) -> str:
     told = (f"{n} {say(_PHRASES.get(word, word))}" for word, n in numbers.items() if n)
     return say(", ").join(told)
