@@ -159,28 +159,6 @@ folded by module: 52 nodes; .nodes and .to_json() have them all
 """
 
 
-def steps() -> Any:
-    x = leaf(2)
-    y = x
-    for _ in range(20):
-        y = y.sin() * y.cos()
-    return trace_graph(y.exp().log(), names={"x": x})
-
-
-STEPS = """
-63 nodes, 82 edges, depth 42, all float32 on cpu, 82 tensors saved
-
-nodes    times  saved  memory  each time
-0 to 1       1      2     8 B  Log, Exp
-2 to 61     20     80   480 B  Mul, Sin, Cos
-62           1                 AccumulateGrad
-
-roots: 0 LogBackward0
-leaves: 1: x
-folded by what repeats: 63 nodes; .nodes and .to_json() have them all
-"""
-
-
 def long_path() -> Any:
     layer = nn.Linear(4, 4)
     path = "transformer.encoder_layers.0.self_attention.out_projection"
@@ -251,7 +229,6 @@ def repeated() -> Any:
         (packed_and_recomputed, PACKED_AND_RECOMPUTED),
         (perceptron, PERCEPTRON),
         (recorded, RECORDED),
-        (steps, STEPS),
         (long_path, LONG_PATH),
         (numbered_path, NUMBERED_PATH),
     ],
@@ -332,7 +309,7 @@ def wide() -> Any:
 WIDE = [many_outputs, long_name, wide, recorded, modified]
 
 
-@pytest.mark.parametrize(("nodes", "lines"), [(35, 39), (36, 10)])
+@pytest.mark.parametrize(("nodes", "lines"), [(35, 39), (36, 12)])
 def test_graph_is_listed_if_it_fits_on_forty_lines(nodes: int, lines: int) -> None:
     x = leaf(2) * 1
     y = x.sin()
@@ -438,12 +415,6 @@ def test_folded_text_has_norms_per_module() -> None:
     inside = [gradient for node in trace.nodes if node.module for gradient in node.gradients]
     norms = sorted(gradient.norm for gradient in inside)
     assert f" {norms[0]:.2g} to {norms[-1]:.2g} " in row
-
-
-def test_folded_repeats_have_norms_of_gradients() -> None:
-    lines = str(repeated()).splitlines()
-    assert lines[2].split() == ["nodes", "times", "grad", "norms", "each", "time"]
-    assert lines[4].split()[-4:] == ["1.4", "to", "7.8e+11", "Mul"]
 
 
 def test_row_of_module_names_first_nonfinite_value_and_gradient() -> None:

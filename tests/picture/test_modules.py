@@ -110,7 +110,10 @@ def test_box_of_module_has_its_contents() -> None:
     assert {"4: Linear", "4 nodes", "(1, 2, 1)", "2 leaves, 5 numbers"} <= {*written}
     assert "all nodes of a module" in written
     (told,) = [title for title in titles(trace, "4") if title[0] == "module 4: Linear, 4 nodes"]
-    assert told[1] == "output (1, 2, 1) float32 cpu"
+    assert told[1:3] == [
+        "Linear(in_features=4, out_features=1, bias=True)",
+        "output (1, 2, 1) float32 cpu",
+    ]
     assert {"1 × AddmmBackward0", "leaf 4.bias (1,)"} <= {*told}
     assert "saves 2 tensors, 32 B without parameters" in told
     assert "The module 4: Linear of 4 nodes leads to" in (ET.fromstring(picture)[1].text or "")

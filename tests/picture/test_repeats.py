@@ -1,7 +1,5 @@
 """Repeats are drawn once, and nothing else is."""
 
-import re
-
 import pytest
 import torch
 from hypothesis import given
@@ -59,30 +57,3 @@ def test_copies_of_stretch_are_counted(stretch: str, copies: int) -> None:
     shown = boxes(chain("z" + stretch * copies + "z"))
     assert sum(count for _, count in shown) == len(stretch) * copies + 2
     assert len(shown) <= len(stretch) + 2
-
-
-@pytest.mark.parametrize(
-    ("labels", "rows"),
-    [
-        ("abc", ["0 to 2 ×1"]),
-        ("aaaa", ["0 to 3 ×4"]),
-        ("aabaab", ["0 to 5 ×2"]),
-        ("abababa", ["0 to 5 ×3", "6 ×1"]),
-        ("cababc", ["0 ×1", "1 to 4 ×2", "5 ×1"]),
-        ("caaaabcbcbca", ["0 ×1", "1 to 4 ×4", "5 to 10 ×3", "11 ×1"]),
-    ],
-)
-def test_text_splits_chain_where_it_repeats(labels: str, rows: list[str]) -> None:
-    lines = str(chain(labels + "z" * 40)).splitlines()
-    found = [re.match(r"(\d+(?: to \d+)?) +(\d+)", line) for line in lines[3:]]
-    assert [f"{row[1]} ×{row[2]}" for row in found if row][:-2] == rows
-
-
-@given(st.text("abc", min_size=40, max_size=60))
-def test_ranges_of_repeats_in_text_cover_all_nodes(labels: str) -> None:
-    lines = str(chain(labels)).splitlines()
-    if any(line.startswith("folded by what repeats") for line in lines):
-        ranges = [re.match(r"(\d+)(?: to (\d+))? ", line) for line in lines[3:]]
-        ends = [(int(found[1]), int(found[2] or found[1])) for found in ranges if found]
-        assert [first for first, _ in ends] == [0, *(last + 1 for _, last in ends[:-1])]
-        assert ends[-1][1] == len(labels)

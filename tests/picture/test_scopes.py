@@ -34,7 +34,8 @@ def scopes_of(trace: GraphTrace) -> dict[str, Scope]:
     assert data is not None
     assert rest is not None
     facts = json.loads(data[1])
-    views = json.loads(zlib.decompress(base64.b64decode(rest[1])))[facts["wholes"] :]
+    packed = json.loads(zlib.decompress(base64.b64decode(rest[1])))["backward"]
+    views = packed[facts["wholes"] :]
     paths = [title.partition(":")[0] for title, _ in facts["modules"]]
     return {
         path: Scope(title, None if outer < 0 else paths[outer], read_picture(view["markup"]))
@@ -126,3 +127,37 @@ def test_view_of_module_has_each_node(name: str) -> None:
         copies = [box.copies for box in inside(scope)]
         within = [n for n in trace.nodes if f"{n.module}.".startswith(f"{path}.")]
         assert sum(map(int.__mul__, nodes, copies)) == sum(not node.is_leaf for node in within)
+
+
+def test_derivatives_have_names_frames_boxes_and_rows() -> None:
+    layers = nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1)
+    net = nn.Sequential(*layers)
+    x, t = (torch.rand(3, 1, requires_grad=True) for _ in range(2))
+
+    def slope(y: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
+        ones = torch.ones_like(y)
+        return torch.autograd.grad(y, of, ones, create_graph=True)[0]
+
+    with record() as recording:
+        u = net(torch.cat([x, t], 1))
+        u_t, loss = slope(u, t), slope(slope(u, x), x).square().mean()
+        loss = loss + u_t.square().mean()
+    trace = trace_graph(loss, names={"net": net, "x": x, "t": t, "u": u}, recording=recording)
+    assert {node.derivative for node in trace.nodes} == {None, "u_t", "u_x", "u_xx"}
+    assert {"u_t", "u_x", "u_xx"} < {*scopes_of(trace)}
+    assert any(line.startswith("u_xx ") for line in str(trace).splitlines())
+    opened = trace.to_svg(open="u_t")
+    assert '<rect class="frame"' in opened
+    assert ">u_t: derivative<" in opened
+    assert "u_xx: derivative<" in opened
+    unnamed = trace_graph(loss, names=net, recording=recording)
+    assert "∇∇Sequential" in {node.derivative for node in unnamed.nodes}
+    assert GraphTrace.from_json(trace.to_json()) == trace
+
+
+def test_settings_of_operation_and_module_are_told() -> None:
+    model = nn.Sequential(nn.Conv2d(1, 2, 3, stride=2), nn.Flatten(), nn.Softmax(-1))
+    trace = trace_graph(model(torch.ones(1, 1, 8, 8)).sum(), names=model)
+    picture = trace.to_svg()
+    assert "stride=(2, 2)" in picture
+    assert ("dim", "-1") in next(n for n in trace.nodes if "Softmax" in n.name).settings

@@ -200,11 +200,14 @@ def test_box_of_each_step_is_in_sight_on_phone(opened: Opened, deep: BackwardSte
 
 
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
-def test_player_shows_small_graph_with_its_legend(opened: Opened, width: int, height: int) -> None:
+def test_small_graph_is_on_one_screen_with_its_buttons(
+    opened: Opened, width: int, height: int
+) -> None:
     page = opened(width, height)
     frame = "document.querySelector('.leafgrad-frame')"
     assert page.ask(f"{frame}.scrollHeight") == page.ask(f"{frame}.clientHeight")
-    assert page.ask(f"{frame}.querySelector('.legend') !== null")
+    bottoms = "[...document.querySelectorAll('.part')].map(x => x.getBoundingClientRect().bottom)"
+    assert page.ask(f"Math.max(...{bottoms}) <= innerHeight && scrollY === 0")
 
 
 def test_bar_of_profile_leads_to_its_step(opened: Opened, deep: BackwardSteps) -> None:

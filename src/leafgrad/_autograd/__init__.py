@@ -123,6 +123,7 @@ from leafgrad._autograd.saved import (
     read_saved,
     saved_rows,
     saved_slots,
+    settings,
 )
 from leafgrad._autograd.tensor import (
     StorageReference,

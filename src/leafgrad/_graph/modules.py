@@ -17,6 +17,7 @@ class TracedModule:
             knows of the module, but it was gone when the graph was read.
         frozen: How many of these do not require a gradient.
         frozen_numbers: How many numbers are in the frozen ones, as far as their sizes are known.
+        settings: What a module of PyTorch shows of itself, such as ``"p=0.1, inplace=False"``.
     """
 
     path: str
@@ -25,6 +26,7 @@ class TracedModule:
     parameters: int | None
     frozen: int | None
     frozen_numbers: int | None
+    settings: str = ""
 
 
 def outwards(path: str | None) -> Iterator[str]:

@@ -216,6 +216,9 @@ class TracedNode:
             was entered; None where it is not known.
         derivative_order: The highest order of derivative that its result is made of, as far as a
             recording saw the passes with ``create_graph=True``; None where nothing was recorded.
+        derivative: The derivative that it was recorded for, such as ``"u_xx"``: the name of the
+            result, else one made of the names of what was differentiated; None outside of passes
+            with ``create_graph=True``, and where nothing was recorded.
         hides_saved: Whether PyTorch shows nothing of what it saved, as where an operation wrote
             into a view (``"CopySlices"``) and for most foreach functions: `saved` is empty there,
             whatever is kept.
@@ -237,6 +240,8 @@ class TracedNode:
             time it came to a sink: it is passed on although all that arrived were finite, or a NaN
             was made of infinities, or a hook or a sum made it.
         gradient_turn_kind: ``"NaN"`` or ``"infinity"``, whichever it is that came up.
+        settings: What its operation was called with beside tensors, such as
+            ``("stride", "(2, 2)")``, as far as PyTorch keeps it for backward.
     """
 
     index: int
@@ -255,6 +260,7 @@ class TracedNode:
     is_module_inferred: bool = False
     source: Source | None = None
     derivative_order: int | None = None
+    derivative: str | None = None
     hides_saved: bool = False
     values: tuple[TensorSummary | None, ...] = ()
     gradients: tuple[TensorSummary | None, ...] = ()
@@ -265,6 +271,7 @@ class TracedNode:
     value_turn_is_near: bool = False
     gradient_turns: bool = False
     gradient_turn_kind: NotFinite | None = None
+    settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def leaf_name(self) -> str | None:

@@ -76,7 +76,6 @@ def input_title(source: TracedInput) -> str:
 
 def details(box: Box) -> Iterator[str]:
     """Yield all facts about a box, one per line."""
-    node = box.node
     times = message("tip.times", count=box.copies) if box.copies > 1 else ""
     if box.beyond is not None:
         yield message("tip.user" if box.beyond == "user" else "tip.beyond-input")
@@ -89,18 +88,29 @@ def details(box: Box) -> Iterator[str]:
     if box.name is not None:
         nodes = count(len(box.members), "node")
         yield message("tip.module", title=box.title, nodes=nodes, times=times)
+        if box.module is not None and box.module.settings:
+            yield f"{box.module.class_name}({box.module.settings})"
         yield from _module_in_words(box)
         return
+    yield from _node_in_words(box, times)
+
+
+def _node_in_words(box: Box, times: str) -> Iterator[str]:
+    """Yield what is known of a node, or of the first of several alike."""
+    node = box.node
     yield message("tip.node", index=node.index, name=node.name, times=times)
     yield from (message("tip.tensor", name=name) for name in node.tensor_names)
     if node.derivative_order:
         yield message("tip.order", order=node.derivative_order)
     yield message("tip.output", output=output(box, with_kind=True))
     yield from (line.text for line in (*number_lines(node), *turn_lines(node)))
+    if node.settings:
+        yield ", ".join(f"{name}={value}" for name, value in node.settings)
     if node.retains_grad:
         yield message("tip.retains")
-    if node.module:
-        yield message("tip.in-module", module=node.module)
+    if node.derivative or node.module:
+        key = "derivative" if node.derivative else "in-module"
+        yield message(f"tip.{key}", module=node.module)
     if node.source is not None:
         yield message("tip.line", source=node.source)
     yield from _inputs_in_words(node)

@@ -25,7 +25,7 @@ from leafgrad._picture.picture_style import Direction
 MOST_NAMES = 2
 MOST_SHAPES = 2
 SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-Style = Literal["name", "fact", "alarm", "leaf", "frozen", "value", "grad"]
+Style = Literal["name", "tensor", "fact", "alarm", "leaf", "frozen", "value", "grad"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,9 +34,8 @@ class Line:
 
     Attributes:
         text: The text.
-        style: What it is: the node's name, a fact, something that keeps backward from working, a
-            leaf that is shown within the node, parameters that are frozen, what its operation
-            made, or the gradient there.
+        style: What it is: the name, the tensor with its shape, another fact, something that is
+            wrong, a leaf within the box, frozen parameters, a value or a gradient.
     """
 
     text: str
@@ -51,18 +50,20 @@ def lines(box: Box, *, made: str, direction: Direction) -> Iterator[Line]:
         word = message("box.input")
         yield Line(text=f"{box.input.name or word}{times}", style="name")
         is_named = box.input.name not in {None, word}
-        yield Line(text=message("box.input-of", shape=made) if is_named else made)
+        yield Line(text=message("box.input-of", shape=made) if is_named else made, style="tensor")
         return
     if box.name is not None:
         yield from _lines_of_module(box, times, made=made, direction=direction)
         return
     if node.is_leaf:
         yield Line(text=f"{node.leaf_name or message('box.leaf')}{times}", style="name")
-        yield Line(text=message("box.leaf-of", shape=made) if node.leaf_name else made)
+        yield Line(
+            text=message("box.leaf-of", shape=made) if node.leaf_name else made, style="tensor"
+        )
     else:
         yield Line(text=f"{order_sign(node)}{operation_name(node, direction)}{times}", style="name")
         if named := " ".join(filter(None, (", ".join(node.tensor_names), made))):
-            yield Line(text=named)
+            yield Line(text=named, style="tensor")
         if node.retains_grad:
             yield Line(text=message("box.retains"))
     if box.beyond is not None:
@@ -108,7 +109,7 @@ def _lines_of_module(box: Box, times: str, *, made: str, direction: Direction) -
     if box.beyond is None:
         yield Line(text=_contents(box, direction))
     if made:
-        yield Line(text=made)
+        yield Line(text=made, style="tensor")
     if box.beyond is not None:
         return
     if box.copies == 1 and (value := value_text(box.node)) is not None:
@@ -117,8 +118,12 @@ def _lines_of_module(box: Box, times: str, *, made: str, direction: Direction) -
     yield from leaf_gradient_lines(box)
     yield from _alarms(box)
     yield from saved_lines(box.saved)
-    if leaves := [*{leaf.node.index: leaf.node for leaf in box.leaves}.values()]:
-        yield Line(text=_sizes(leaves), style="leaf")
+    leaves = {leaf.node.index: leaf for leaf in box.leaves}.values()
+    has_modules = any(leaf.node.module is not None for leaf in leaves)
+    given = [leaf for leaf in leaves if has_modules and leaf.name and leaf.node.module is None]
+    yield from (Line(text=leaf_text(leaf), style="leaf") for leaf in given[:MOST_NAMES])
+    if own := [leaf.node for leaf in leaves if leaf not in given[:MOST_NAMES]]:
+        yield Line(text=_sizes(own), style="leaf")
     if box.module is not None and (frozen := box.module.frozen):
         numbers = count(box.module.frozen_numbers or 0, "number")
         yield Line(text=message("box.frozen", count=frozen, numbers=numbers), style="frozen")

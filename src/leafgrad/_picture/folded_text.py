@@ -1,4 +1,4 @@
-"""A large graph on a few lines: by module, by repeats, or by kind of node."""
+"""A large graph on a few lines: by module, or by kind of node."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,8 +13,8 @@ from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.summary import norms_text
 from leafgrad._messages import message
+from leafgrad._picture.derivatives import with_derivatives
 from leafgrad._picture.node_groups import group_by_alike_modules, group_by_kind
-from leafgrad._picture.repeats import Run, runs_in
 
 MOST_ROWS = 24
 MOST_KINDS = 20
@@ -25,11 +25,9 @@ FoldedText = tuple[list[str], str]
 
 def fold_to_text(graph: Graph, width: int) -> FoldedText:
     """Return a few lines for a whole graph, and how it was folded."""
+    graph = with_derivatives(graph)
     if any(node.module is not None for node in graph.nodes):
         return _by_module(graph, width)
-    runs = runs_in([node.name for node in graph.nodes])
-    if len(runs) <= MOST_ROWS and 2 * sum(run.saving for run in runs) >= len(graph.nodes):
-        return _by_repetition(graph, runs, width)
     return _by_kind(graph, width)
 
 
@@ -49,18 +47,6 @@ def _by_module(graph: Graph, width: int) -> FoldedText:
     is_inferred = any(node.is_module_inferred for node in graph.nodes)
     key = "text.folded.by-inferred-module" if is_inferred else "text.folded.by-module"
     return lines, message(key, nodes=count(len(graph.nodes), "node"))
-
-
-def _by_repetition(graph: Graph, runs: Sequence[Run], width: int) -> FoldedText:
-    rows = [_heading("repeats-heading")]
-    for run in runs:
-        nodes = graph.nodes[run.first : run.end]
-        ends = dict.fromkeys(map(str, (run.first, run.end - 1)))
-        span = message("lists.to").join(ends)
-        names = [_autograd.stem(node.name) for node in nodes[: run.period]]
-        rows.append(Row((span, str(run.copies), *_facts(graph, nodes)), _turns_text(nodes), names))
-    how = message("text.folded.by-repeats", nodes=count(len(graph.nodes), "node"))
-    return _fit_table(rows, width), how
 
 
 def _by_kind(graph: Graph, width: int) -> FoldedText:

@@ -7,7 +7,7 @@ from leafgrad._graph.graph import Graph
 from leafgrad._messages import message
 
 Direction = Literal["backward", "forward"]
-Color = Literal["bytes", "gradient"]
+Color = Literal["class", "bytes", "gradient"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -19,11 +19,15 @@ class PictureStyle:
             other way, as the values do.
         color: What the colour of a box tells, if anything.
         legend: Whether the facts of the graph and the meaning of the signs stand under it.
+        is_brief: Whether a box has its name, leaves and alarms only.
+        has_numbers: Whether a brief box also has its values and gradients.
     """
 
     direction: Direction = "backward"
     color: Color | None = None
     legend: bool = True
+    is_brief: bool = False
+    has_numbers: bool = False
 
     @property
     def is_forward(self) -> bool:

@@ -9,9 +9,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, chain, compress, count, zip_longest
+from itertools import accumulate, chain, count, zip_longest
 from math import inf
-from operator import ne, sub
+from operator import sub
 
 MOST_PERIODS = 4
 LEAST_SHARE = 1 / 50
@@ -91,23 +91,6 @@ def fold_repeats(vertices: Sequence[Vertex]) -> tuple[list[Vertex], list[Repeat]
     return vertices, repeats
 
 
-def runs_in(labels: Sequence[Hashable]) -> list[Run]:
-    """Split a sequence into runs. A part without repeats is a run of one copy."""
-    looks = _number_equals(labels)
-    runs, ahead = list[Run](), [(0, len(looks))]
-    while ahead:
-        first, end = ahead.pop()
-        part = looks[first:end]
-        run = _best_run(part, partial(_equal_stretches, part)) if len(part) > LEAST_SAVING else None
-        if run is not None:
-            run = replace(run, first=first + run.first)
-            ahead += [(first, run.first), (run.end, end)]
-            runs.append(run)
-        elif first < end:
-            runs.append(Run(first=first, period=end - first, copies=1, slack=0))
-    return sorted(runs, key=lambda run: run.first)
-
-
 Stretch = tuple[int, int]
 """Where all are like those a period later: from where on, and how many."""
 
@@ -156,16 +139,6 @@ def _distances(looks: Sequence[int]) -> Iterator[int]:
 def _number_equals(things: Sequence[Hashable]) -> list[int]:
     numbers = defaultdict[Hashable, int](count().__next__)
     return [numbers[thing] for thing in things]
-
-
-def _equal_stretches(looks: Sequence[int], period: int) -> Iterator[Stretch]:
-    """Yield the stretches, at least a period long, that equal the sequence a period later."""
-    first = 0
-    unlike = compress(count(), map(ne, looks, looks[period:]))
-    for place in chain(unlike, [len(looks) - period]):
-        if place - first >= period:
-            yield first, place - first
-        first = place + 1
 
 
 def _stretches(vertices: Sequence[Vertex], period: int) -> Iterator[Stretch]:

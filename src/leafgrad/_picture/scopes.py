@@ -1,7 +1,7 @@
 """Views of one module each: its contents, and its neighbours outside."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from leafgrad._graph.graph import Graph
@@ -56,9 +56,8 @@ class _Insides:
         self.viewer = Viewer(graph)
         self.nodes = defaultdict[str, list[TracedNode]](list)
         self.users = defaultdict[int, list[TracedNode]](list)
-        self.chains: Mapping[str | None, Sequence[str]] = {
-            path: self.viewer.levels.chain(path) for path in {n.module for n in graph.nodes}
-        }
+        paths = {node.module for node in self.viewer.graph.nodes}
+        self.chains = {path: self.viewer.levels.chain(path) for path in paths}
         for node in self.viewer.own_nodes:
             for path in self.chains[node.module]:
                 self.nodes[path].append(node)

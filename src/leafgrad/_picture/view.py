@@ -13,6 +13,7 @@ from leafgrad._graph.modules import ModuleLevels
 from leafgrad._graph.nodes import Shape, TracedEdge, TracedNode
 from leafgrad._messages import message
 from leafgrad._picture.box import Box, FoldedLeaf, Frame, View, title_with_class
+from leafgrad._picture.derivatives import with_derivatives
 from leafgrad._picture.input_nodes import InputEdge, with_inputs
 from leafgrad._picture.module_boxes import (
     MOST_IN_FULL,
@@ -49,6 +50,7 @@ def view_of(graph: Graph, *, fold: Fold, open: Open = ()) -> View:  # noqa: A002
         open: The paths of modules that the fold leaves open.
     """
     modules, opened = read_paths(fold, "fold"), read_paths(open, "open")
+    graph = with_derivatives(graph)
     check_modules(graph.nodes, modules, "fold")
     check_modules(graph.nodes, opened, "open")
     if is_in_full(graph, fold):
@@ -100,7 +102,7 @@ class Viewer:
         """Prepare a graph with at least one node."""
         if not graph.nodes:
             raise ValueError(message("errors.picture.empty"))
-        self.graph = with_inputs(graph)
+        self.graph = with_inputs(with_derivatives(graph))
         self.roots = {node.index for node in graph.roots}
         self.levels = ModuleLevels(graph.modules)
         self._modules = {module.path: module for module in graph.modules}

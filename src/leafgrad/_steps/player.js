@@ -12,10 +12,21 @@ for (const root of document.querySelectorAll(".leafgrad-steps:not([data-ready])"
   const lines = boxes.map((box) => [...box.querySelectorAll(":scope > :is(.value, .grad)")]);
   const bars = [...root.querySelectorAll(".profile rect")];
   const frame = find(".leafgrad-frame");
+  const svg = frame.querySelector("svg");
   let at = 0;
 
   const mark = (elements, ...chosen) =>
     elements.forEach((element, number) => element.classList.toggle("now", chosen.includes(number)));
+
+  // As large as fits beside the buttons and the sentence, but large enough to read.
+  const fit = () => {
+    const { width, height } = svg.viewBox.baseVal;
+    const room = innerHeight - root.querySelector(".top").offsetHeight - 40;
+    const scale = Math.max(0.7, Math.min(1, room / height, frame.clientWidth / width));
+    svg.style.cssText = `width:${width * scale}px;height:${height * scale}px;max-width:none;margin:auto`;
+    frame.firstElementChild.nextElementSibling.style.cssText = `width:max-content;min-width:100%`;
+    frame.style.maxHeight = `${Math.max(room, 240)}px`;
+  };
 
   // Scroll the picture, and nothing around it, so far that a box is in sight.
   const reveal = (box) => {
@@ -75,5 +86,7 @@ for (const root of document.querySelectorAll(".leafgrad-steps:not([data-ready])"
   // The longest sentence makes room for all, so that the picture stands still.
   sentence.textContent = items.reduce((long, { textContent: one }) => (one.length > long.length ? one : long), hint);
   sentence.style.minHeight = `${sentence.offsetHeight}px`;
+  fit();
+  addEventListener("resize", fit);
   show(0);
 }

@@ -11,11 +11,13 @@ from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import short_name
 from leafgrad._messages import message
 from leafgrad._picture.alt_text import title
+from leafgrad._picture.picture_style import PictureStyle
 from leafgrad._picture.svg.svg import draw_view, scrolling_frame
 from leafgrad._picture.view import Fold, Open, is_in_full, view_of
 from leafgrad._steps import by_box, by_node
 from leafgrad._steps.step import Sign
 
+STYLE = PictureStyle(legend=False, is_brief=True, has_numbers=True)
 BUTTONS = ("first", "back", "next", "last")
 
 
@@ -57,12 +59,16 @@ def fragment(shown: Shown) -> Markup:
     return element(
         "div",
         element("style", resource("leafgrad._steps", "player.css")),
-        *profile(signs),
-        element("div", *buttons, element("span", class_="count"), class_="controls", hidden=""),
         element(
-            "p", text(message("player.hint")), class_="sentence", aria_live="polite", hidden=""
+            "div",
+            *profile(signs),
+            element("div", *buttons, element("span", class_="count"), class_="controls", hidden=""),
+            element(
+                "p", text(message("player.hint")), class_="sentence", aria_live="polite", hidden=""
+            ),
+            class_="top",
         ),
-        scrolling_frame(shown.graph, draw_view(shown.graph, shown.view)),
+        scrolling_frame(shown.graph, draw_view(shown.graph, shown.view, STYLE)),
         _sentences(shown, aria_label=message("player.all"), tabindex="0"),
         element("script", resource("leafgrad._steps", "player.js")),
         class_="leafgrad-steps",
@@ -79,7 +85,7 @@ def fragment(shown: Shown) -> Markup:
 def in_a_notebook(shown: Shown) -> Markup:
     """Write the page in a frame of its own, and the picture and the list for want of trust."""
     name = message("player.title", graph=title(shown.graph))
-    picture = image(draw_view(shown.graph, shown.view).markup, name=name)
+    picture = image(draw_view(shown.graph, shown.view, STYLE).markup, name=name)
     instead = Markup("".join([picture, _sentences(shown)]))
     return embed_page(page(shown), name=name, height=HEIGHT, instead=instead)
 

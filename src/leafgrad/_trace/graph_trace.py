@@ -235,8 +235,8 @@ class GraphTrace(Graph):
         style = PictureStyle(direction=direction, color=color, legend=legend)
         return svg.svg(self, fold=fold, open=open, style=style)
 
-    def to_html(self, *, direction: Direction = "backward", color: Color | None = None) -> str:
-        """Write a page to move about in: zoom, search, follow a node's paths, look into modules.
+    def to_html(self, *, direction: Direction = "forward", color: Color | None = "class") -> str:
+        """Write a page to explore the graph: zoom, search, follow paths, look into modules.
 
         Everything is in the one text, and the page asks no network. It works with mouse, keyboard
         and touch, in the light and in the dark; the page itself says which key does what. It can be

@@ -187,4 +187,5 @@ def _read(path: str, module: Module, parameters: Sequence[torch.Tensor]) -> Trac
         parameters=len(parameters),
         frozen=len(frozen),
         frozen_numbers=sum(element_count(_autograd.shape(one)) or 0 for one in frozen),
+        settings=module.extra_repr() if type(module).__module__.startswith("torch.nn.") else "",
     )

@@ -12,6 +12,7 @@ from leafgrad import _autograd
 from leafgrad._graph.nodes import CustomFunction, SavedTensor, TracedEdge, TracedNode
 from leafgrad._record.log import Log
 from leafgrad._record.module_paths import ModuleCall, Roots
+from leafgrad._trace.derivatives import name_derivatives, pass_at
 from leafgrad._trace.modules import infer_modules, name_leaf_modules
 
 Tensors = Sequence[tuple[str | None, torch.Tensor]]
@@ -76,6 +77,7 @@ class GraphReader:
         created = [ranks.get(number) for number in numbers]
         paths, sources, orders = self._read_log(log, numbers, edges, modules)
         inferred: list[str | None] = [None] * len(self.nodes)
+        derivatives = self._read_derivatives(log, numbers, paths)
         leaf_names = {index: names[index] for index in self.leaves if names[index]}
         if modules and infers_modules:
             node_names = [kind.name for kind in kinds]
@@ -101,7 +103,9 @@ class GraphReader:
                 is_module_inferred=inferred[index] is not None,
                 source=sources[index],
                 derivative_order=orders[index],
+                derivative=derivatives[index],
                 hides_saved=kind.hides_saved,
+                settings=_autograd.settings(self.nodes[index]),
             )
             for index, (kind, (shapes, dtype, device)) in enumerate(outputs)
         )
@@ -174,6 +178,24 @@ class GraphReader:
         if log.spans:
             orders = log.flow.orders_of(numbers, [[edge.target for edge in own] for own in edges])
         return [None if call is None else paths[id(call)] for call in calls], sources, orders
+
+    def _read_derivatives(
+        self, log: Log, numbers: Sequence[int | None], paths: Sequence[str | None]
+    ) -> Sequence[str | None]:
+        """Return the name of the derivative that each node is a part of."""
+        if not any(call.roots for call in log.spans):
+            return [None] * len(numbers)
+        named = [(tensor, name) for name, tensor in self.tensors if name]
+        ends = ((_autograd.plain(tensor, "grad_fn"), name) for tensor, name in named)
+        made = [(node, name) for node, name in ends if node is not None]
+        known = _autograd.sequence_nrs([node for node, _ in made])
+        names = dict(zip(known, (name for _, name in made), strict=True))
+        values = {log.tape.value_of(tensor): name for tensor, name in named}
+        found = name_derivatives(log, names, values)
+        return [
+            None if path is not None else found.get(pass_at(log, number))
+            for number, path in zip(numbers, paths, strict=True)
+        ]
 
 
 def _read_kind(node: Node, shared: dict[object, NodeKind]) -> NodeKind:

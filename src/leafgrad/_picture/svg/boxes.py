@@ -10,7 +10,7 @@ from leafgrad._picture.alt_text import details
 from leafgrad._picture.box import Box
 from leafgrad._picture.box_text import Line, lines, output
 from leafgrad._picture.layout import Extent, Position
-from leafgrad._picture.picture_style import Direction
+from leafgrad._picture.picture_style import Direction, PictureStyle
 from leafgrad._picture.repeats import SEVERAL
 from leafgrad._picture.svg.shapes import BAR, CORNER, OUTLINE, behind, rect, stub
 from leafgrad._picture.svg.style import FACT_SIZE, NAME_SIZE, PORT_SIZE
@@ -23,6 +23,7 @@ PILL = 18.0
 PORTS = 11.0
 PORT_RISE = 4.0
 PILLS = ("leaf", "frozen")
+BRIEF = ("name", "tensor", "alarm", *PILLS)
 LEAF_CORNER = 24.0
 STUB_APART = 9.0
 EDGES_APART = 8.0
@@ -95,23 +96,27 @@ class MeasuredBox:
 
 
 def measure(
-    box: Box, *, direction: Direction, with_kind: bool, arrivals: int, nbytes: int
+    box: Box, *, style: PictureStyle, with_kind: bool, arrivals: int, nbytes: int
 ) -> MeasuredBox:
     """Write the text of a box and measure it.
 
     Args:
         box: The box.
-        direction: The direction of the arrows.
+        style: The direction of the arrows, and how much is written.
         with_kind: Whether to write data types and devices.
         arrivals: The number of edges that lead to it.
         nbytes: The bytes that its bar shows; 0 for no bar.
     """
     result = "" if box.beyond == "user" else output(box, with_kind=with_kind)
-    is_labelled = direction == "forward" and arrivals and not _comes_from_outside(box)
+    direction = style.direction
+    is_labelled = style.is_forward and arrivals and not _comes_from_outside(box)
     label = result if is_labelled and not box.outputs and box.beyond is None else ""
+    shown = (*BRIEF, "value", "grad") if style.has_numbers else BRIEF
+    is_bare = style.is_brief and bool(box.outputs)
     written = tuple(
         Line(text=shorten(line.text, MOST_LETTERS), style=line.style)
-        for line in lines(box, made="" if label else result, direction=direction)
+        for line in lines(box, made="" if label or is_bare else result, direction=direction)
+        if not style.is_brief or line.style in shown
     )
     ports = tuple(_port_text(box, number) for number in box.outputs)
     port_width = max((width(port, PORT_SIZE) + PORT_GAP for port in ports), default=OUTPUTS_APART)
@@ -157,7 +162,7 @@ def _height(line: Line) -> float:
 
 
 def draw(
-    measured: MeasuredBox, position: Position, *, ports: Sequence[float], most_bytes: int, step: int
+    measured: MeasuredBox, position: Position, *, ports: Sequence[float], most_bytes: int, mark: str
 ) -> Markup:
     """Draw a box at its position.
 
@@ -166,7 +171,7 @@ def draw(
         position: Its position.
         ports: The x at which edges to each of its outputs arrive.
         most_bytes: The bytes that a full bar stands for; 0 for no bars.
-        step: The step of its colour; 0 for none.
+        mark: The class of its colour in the stylesheet; empty for none.
     """
     left, top = position.x - measured.width / 2, position.top + measured.outline
     right, bottom = left + measured.width, top + measured.height
@@ -180,7 +185,7 @@ def draw(
     return element(
         "g",
         element("title", Markup("\n".join(map(text, details(measured.box))))),
-        *_outlines(measured, left, top, step),
+        *_outlines(measured, left, top, mark),
         *(element("text", text(port), class_="port", x=x, y=at_port) for port, x in outputs),
         *_texts(measured, position.x, top + PADDING + above),
         *_bar(measured, left + PADDING, bottom - PADDING - below, most_bytes),
@@ -189,13 +194,12 @@ def draw(
     )
 
 
-def _outlines(measured: MeasuredBox, left: float, top: float, step: int) -> Iterator[Markup]:
+def _outlines(measured: MeasuredBox, left: float, top: float, mark: str) -> Iterator[Markup]:
     box, wide, high = measured.box, measured.width, measured.height
     corner = min(high / 2, LEAF_CORNER) if _comes_from_outside(box) else CORNER
     if box.copies > 1:
         yield behind(left, top, wide, high)
-    heat = [f"heat-{step}"] if step else []
-    yield rect(" ".join([*_classes(box), *heat]), left, top, wide, high, corner)
+    yield rect(" ".join(filter(None, [*_classes(box), mark])), left, top, wide, high, corner)
     if box.is_root:
         around = OUTLINE - 0.5
         wide, high = wide + 2 * around, high + 2 * around
@@ -226,7 +230,7 @@ def _texts(measured: MeasuredBox, x: float, y: float) -> Iterator[Markup]:
             wide = _width(line) + PADDING
             yield rect(line.style, x - wide / 2, y - PILL + 1.5, wide, PILL - 3, PILL / 2)
             baseline = y - 5.5
-        if line.style in ("fact", *PILLS):
+        if line.style in ("fact", "tensor", *PILLS):
             class_ = {}
         yield element("text", text(line.text), x=x, y=baseline, **class_)
 

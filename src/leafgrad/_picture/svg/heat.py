@@ -1,6 +1,6 @@
-"""Colour by quantity: the larger the quantity in a box, the fuller its colour."""
+"""Colour by class, or by quantity: the larger the quantity in a box, the fuller its colour."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from math import ceil, log10
@@ -9,12 +9,15 @@ from leafgrad._display.units import size
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._messages import message
 from leafgrad._picture.box import Box
-from leafgrad._picture.box_text import arriving_norms
+from leafgrad._picture.box_text import arriving_norms, operation_name
 from leafgrad._picture.picture_style import Color
+from leafgrad._picture.svg.style import HUES
 
 STEPS = 5
 LEAST_RANGE = 1.0
 """What lies nearer together than by so many powers of ten differs less in colour than it could."""
+
+SCALE = tuple(f"heat-{step}" for step in range(1, STEPS + 1))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -22,21 +25,41 @@ class Heat:
     """The colours of boxes.
 
     Attributes:
-        steps: How full the colour of each box is, from 0 for none to `STEPS`.
-        meaning: What the fullest and the palest colour stand for; empty where nothing has any.
+        marks: The class of each box in the stylesheet, empty for no colour.
+        legend: The meaning of each colour, or of a scale of colours.
     """
 
-    steps: tuple[int, ...]
-    meaning: str
+    marks: tuple[str, ...]
+    legend: tuple[tuple[tuple[str, ...], str], ...] = ()
 
 
-def heat_of(boxes: Sequence[Box], color: Color | None) -> Heat:
-    """Return the colours by saved bytes or by gradient norms."""
+def heat_of(boxes: Sequence[Box], color: Color | None, hues: dict[str, str]) -> Heat:
+    """Return the colours of boxes. Classes that have a hue keep it; others are added to `hues`."""
+    if color == "class":
+        return _by_class(boxes, hues)
     if color == "bytes":
         return _by_bytes(boxes)
     if color == "gradient":
         return _by_gradient(boxes)
-    return Heat(steps=(0,) * len(boxes), meaning="")
+    return Heat(marks=("",) * len(boxes))
+
+
+def _by_class(boxes: Sequence[Box], hues: dict[str, str]) -> Heat:
+    """Colour modules by class; in a view without modules, operations by name."""
+    names = [*_class_names(boxes)]
+    for name in reversed(names):  # as the values flow
+        if name and name not in hues:
+            hues[name] = f"hue-{len(hues) + 1}" if len(hues) < len(HUES) else ""
+    legend = (((hues[name],), name) for name in dict.fromkeys(names[::-1]) if hues.get(name))
+    return Heat(marks=tuple(hues.get(name, "") for name in names), legend=tuple(legend))
+
+
+def _class_names(boxes: Sequence[Box]) -> Iterator[str]:
+    has_modules = any(box.module for box in boxes if not box.beyond)
+    for box in boxes:
+        is_operation = not (has_modules or box.name or box.node.is_leaf or box.input)
+        name = operation_name(box.node, "forward") if is_operation else ""
+        yield box.module.class_name if box.module else name
 
 
 def _by_bytes(boxes: Sequence[Box]) -> Heat:
@@ -44,12 +67,9 @@ def _by_bytes(boxes: Sequence[Box]) -> Heat:
     saved = ([one for node in chain.from_iterable(b.alike) for one in node.saved] for b in boxes)
     nbytes = [*map(bytes_without_parameters, saved)]
     if not (most := max(nbytes)):
-        return Heat(steps=(0,) * len(boxes), meaning=message("legend.bytes-none"))
+        return _uncoloured(boxes, "bytes-none")
     key = "legend.bytes-together" if any(box.copies > 1 for box in boxes) else "legend.bytes"
-    return Heat(
-        steps=tuple(ceil(STEPS * each / most) for each in nbytes),
-        meaning=message(key, bytes=size(most)),
-    )
+    return _scaled([ceil(STEPS * each / most) for each in nbytes], message(key, bytes=size(most)))
 
 
 def _by_gradient(boxes: Sequence[Box]) -> Heat:
@@ -58,11 +78,19 @@ def _by_gradient(boxes: Sequence[Box]) -> Heat:
     powers = [log10(norm) if (norm := max(norms, default=0.0)) else None for norms in arriving]
     known = [power for power in powers if power is not None]
     if not known:
-        key = "legend.norm-zero" if any(arriving) else "legend.norm-none"
-        return Heat(steps=(0,) * len(boxes), meaning=message(key))
+        return _uncoloured(boxes, "norm-zero" if any(arriving) else "norm-none")
     most, least = max(known), min(known)
     full = (STEPS - 1) / max(most - least, LEAST_RANGE)
-    return Heat(
-        steps=tuple(0 if one is None else STEPS - round(full * (most - one)) for one in powers),
-        meaning=message("legend.norm", least=10**least, most=10**most),
+    return _scaled(
+        [0 if one is None else STEPS - round(full * (most - one)) for one in powers],
+        message("legend.norm", least=10**least, most=10**most),
     )
+
+
+def _scaled(steps: Sequence[int], meaning: str) -> Heat:
+    marks = tuple(f"heat-{step}" if step else "" for step in steps)
+    return Heat(marks=marks, legend=((SCALE, meaning),))
+
+
+def _uncoloured(boxes: Sequence[Box], key: str) -> Heat:
+    return Heat(marks=("",) * len(boxes), legend=(((), message(f"legend.{key}")),))

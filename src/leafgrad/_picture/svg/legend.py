@@ -12,7 +12,7 @@ from leafgrad._messages import message
 from leafgrad._picture.box import Box, View
 from leafgrad._picture.picture_style import PictureStyle
 from leafgrad._picture.svg.boxes import MeasuredBox
-from leafgrad._picture.svg.heat import STEPS, Heat
+from leafgrad._picture.svg.heat import Heat
 from leafgrad._picture.svg.shapes import BAR, CORNER, behind, head, rect, stub
 from leafgrad._picture.svg.style import FACT_SIZE
 
@@ -91,8 +91,8 @@ def _entries(
     yield from _of_several(boxes)
     if most:
         yield _bar, message("legend.bar", bytes=size(most))
-    if heat.meaning:
-        yield _scale, heat.meaning
+    for marks, meaning in heat.legend:
+        yield _scale(marks), meaning
     yield from _alarms([saved for box in boxes for saved in box.saved if box.beyond is None])
 
 
@@ -173,10 +173,10 @@ def _bar(y: float) -> Signs:
     )
 
 
-def _scale(y: float) -> Signs:
-    """Draw the colours from the palest to the fullest."""
-    wide = 28 / STEPS
-    return tuple(
-        rect(f"box heat-{step}", MIDDLE - 14 + wide * (step - 1), y - 7, wide, 14, 0)
-        for step in range(1, STEPS + 1)
+def _scale(marks: Sequence[str]) -> DrawSigns:
+    """Draw one colour, or a scale from the palest to the fullest."""
+    wide = 28 / max(len(marks), 1)
+    return lambda y: tuple(
+        rect(f"box {mark}", MIDDLE - 14 + wide * place, y - 7, wide, 14, 0)
+        for place, mark in enumerate(marks)
     )

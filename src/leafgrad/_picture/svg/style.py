@@ -9,6 +9,17 @@ PORT_SIZE = 9.0
 LIGHT = "--lg-leaf:#1a7f37;--lg-root:#0b57d0;--lg-alarm:#b3261e;--lg-order:#8250df"
 DARK = "--lg-leaf:#56d364;--lg-root:#8ab4f8;--lg-alarm:#ff8a80;--lg-order:#c297ff"
 HEAT = "#e8830c"
+HUES = (
+    "#4e79a7",
+    "#e8830c",
+    "#59a14f",
+    "#b07aa1",
+    "#e15759",
+    "#4aa9a4",
+    "#d4a90c",
+    "#9c755f",
+)
+"""The colours of classes."""
 
 
 def _within(*themes: str) -> str:
@@ -29,31 +40,52 @@ font-size:{FACT_SIZE}px;max-width:none;height:auto}}
 :root.{CLASS}{{color-scheme:light dark;color:CanvasText;background:Canvas}}
 @media(prefers-color-scheme:dark){{.{CLASS}{{{DARK}}}{LIGHT_PAGES}{{{LIGHT}}}}}
 {DARK_PAGES}{{{DARK}}}
-.{CLASS} text{{fill:currentColor;text-anchor:middle;white-space:pre;unicode-bidi:isolate}}
+.{CLASS} text{{fill:currentColor;
+text-anchor:middle;
+white-space:pre;
+unicode-bidi:isolate}}
 .{CLASS} .name{{font-size:{NAME_SIZE}px;font-weight:bold}}
 .{CLASS} .port{{font-size:{PORT_SIZE}px}}
 .{CLASS} .start{{text-anchor:start}}
 .{CLASS} .alarm{{fill:var(--lg-alarm);font-weight:bold}}
 .{CLASS} .value{{fill:var(--lg-leaf);font-weight:bold}}
 .{CLASS} .grad{{fill:var(--lg-root);font-weight:bold}}
-.{CLASS} .box{{fill:currentColor;fill-opacity:.05;stroke:currentColor;stroke-opacity:.6}}
+.{CLASS} .box{{fill:currentColor;
+fill-opacity:.05;
+stroke:currentColor;
+stroke-opacity:.6}}
 .{CLASS} .module{{stroke-width:2}}
 .{CLASS} [class*=order-]{{fill:var(--lg-order);fill-opacity:.1}}
 .{CLASS} .order-2{{fill-opacity:.2}}
 .{CLASS} .order-3{{fill-opacity:.32}}
-.{CLASS} .behind{{fill:none;stroke:currentColor;stroke-opacity:.6;stroke-linejoin:round}}
+.{CLASS} .behind{{fill:none;
+stroke:currentColor;
+stroke-opacity:.6;
+stroke-linejoin:round}}
 .{CLASS} .root{{fill:none;stroke:var(--lg-root);stroke-width:1.5}}
-.{CLASS} .leaf{{fill:var(--lg-leaf);fill-opacity:.12;stroke:var(--lg-leaf);stroke-width:1.5}}
-.{CLASS} .freed{{stroke:var(--lg-alarm);stroke-opacity:1;stroke-dasharray:5 3;stroke-width:1.5}}
+.{CLASS} .leaf{{fill:var(--lg-leaf);
+fill-opacity:.12;
+stroke:var(--lg-leaf);
+stroke-width:1.5}}
+.{CLASS} .freed{{stroke:var(--lg-alarm);
+stroke-opacity:1;
+stroke-dasharray:5 3;
+stroke-width:1.5}}
 .{CLASS} .modified{{stroke:var(--lg-alarm);stroke-opacity:1;stroke-width:3}}
-.{CLASS} .frozen{{fill:none;stroke:currentColor;stroke-opacity:.6;stroke-dasharray:3 2}}
+.{CLASS} .frozen{{fill:none;
+stroke:currentColor;
+stroke-opacity:.6;
+stroke-dasharray:3 2}}
 .{CLASS} .input{{fill:none}}
 .{CLASS} .free{{stroke-dasharray:2 3}}
 .{CLASS} .frame{{fill:none;stroke:currentColor;stroke-opacity:.35}}
 .{CLASS} .beyond{{fill:none;stroke-dasharray:5 3}}
 .{CLASS} .bar{{fill:currentColor;fill-opacity:.55}}
 .{CLASS} .rail{{fill:currentColor;fill-opacity:.12}}
-.{CLASS} .links{{fill:none;stroke:currentColor;stroke-width:1.2;opacity:.6}}
+.{CLASS} .links{{fill:none;
+stroke:currentColor;
+stroke-width:1.2;
+opacity:.6}}
 .{CLASS} .heads{{opacity:.8}}
 .{CLASS} .head{{fill:currentColor}}
 .{CLASS} .stub{{fill:none;stroke:currentColor;stroke-width:1.5}}
@@ -64,6 +96,10 @@ HEAT_STYLE = "".join(
     f".{CLASS} rect.heat-{step}{{fill:{HEAT};fill-opacity:{share}}}"
     for step, share in enumerate((".1", ".22", ".36", ".52", ".7"), 1)
 )
+HEAT_STYLE += "".join(
+    f".{CLASS} rect.hue-{number}{{fill:{hue};fill-opacity:.3}}"
+    for number, hue in enumerate(HUES, 1)
+)
 # Coloured text on a full colour would be hard to read.
 HEAT_STYLE += f".{CLASS} rect:is(.heat-4,.heat-5)~text{{fill:currentColor}}"
 
@@ -73,7 +109,11 @@ FRAME_STYLE = f"""
 .{FRAME}{{overflow-x:auto;animation:{FRAME} .5s}}
 .{FRAME}>div{{position:relative}}
 .{FRAME}>div>svg{{display:block;width:100%}}
-.{FRAME}>div>span{{position:absolute;top:0;width:1px;height:1px;scroll-snap-align:center}}
+.{FRAME}>div>span{{position:absolute;
+top:0;
+width:1px;
+height:1px;
+scroll-snap-align:center}}
 @keyframes {FRAME}{{from,to{{scroll-snap-type:x mandatory}}}}
 @media print{{.{FRAME}{{overflow:visible}}.{FRAME}>div{{max-width:100%!important}}}}
 """.replace("\n", "")

@@ -61,34 +61,26 @@ def too_large(graph: Graph, boxes: int) -> str:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Drawing:
-    """A picture and its geometry. The trunk is at x = 0.
+    """A picture. The trunk is at x = 0.
 
     Attributes:
-        measured: The boxes.
         links: The places of the boxes that each arrow leads from and to.
-        layout: Where the boxes are.
-        paths: The points that each arrow passes.
         left: The least x.
         width: The width of the picture.
         height: Its height.
         markup: The picture.
     """
 
-    measured: list[MeasuredBox]
     links: list[tuple[int, int]]
-    layout: Layout
-    paths: list[tuple[Point, ...]]
     left: float
     width: float
     height: float
     markup: Markup
 
 
-def draw_view(
-    graph: Graph, view: View, style: PictureStyle = DEFAULT, *, facts: Sequence[str] | None = None
-) -> Drawing:
-    """Draw a view. The legend begins with `facts`, by default those of the graph."""
-    heat = heat_of(view.boxes, style.color)
+def draw_view(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> Drawing:
+    """Draw a view."""
+    heat = heat_of(view.boxes, style.color, {})
     measured, edges = measure_boxes(graph, view, style), layout_edges(view)
     extents = [box.extent() for box in measured]
     layout = lay_out(extents, edges, bands(view, style))
@@ -100,8 +92,7 @@ def draw_view(
     most_bytes = max(one.nbytes for one in measured)
     under = NO_LEGEND
     if style.legend:
-        facts = [*header(graph)] if facts is None else facts
-        under = legend(facts, view, measured, most_bytes, style, heat)
+        under = legend([*header(graph)], view, measured, most_bytes, style, heat)
     middle = (layout.left + layout.right) / 2
     lefts = layout.left - beside.width, middle - under.width / 2, *(one.left for one in around)
     rights = layout.right, middle + under.width / 2, *(one.right for one in around)
@@ -129,10 +120,7 @@ def draw_view(
     )
     ends = ((edge.source, edge.target) for edge in edges)
     return Drawing(
-        measured=measured,
         links=[pair[::-1] if style.is_forward else pair for pair in ends],
-        layout=layout,
-        paths=paths,
         left=left,
         width=right - left,
         height=height,
@@ -191,12 +179,12 @@ def measure_boxes(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> li
     # data types and devices are written only where they differ
     with_kind = len({(node.dtype, node.device) for node in graph.nodes}) > 1
     nbytes = [0 if box.beyond else bytes_without_parameters(box.saved) for box in view.boxes]
-    if len({*nbytes} - {0}) <= 1 or style.color == "bytes":
+    if len({*nbytes} - {0}) <= 1 or style.color == "bytes" or style.is_brief:
         nbytes = [0] * len(nbytes)
     return [
         measure(
             box,
-            direction=style.direction,
+            style=style,
             with_kind=with_kind,
             arrivals=arrivals[place],
             nbytes=kept,
@@ -274,9 +262,9 @@ def _boxes(
     for edge, points in zip(edges, layout.paths, strict=True):
         end = 0 if measured[edge.target].direction == "forward" else -1
         ports[edge.target][edge.output] = points[end][0]
-    for one, position, at, step in zip(measured, layout.positions, ports, heat.steps, strict=True):
+    for one, position, at, mark in zip(measured, layout.positions, ports, heat.marks, strict=True):
         arrive = [at[rank] for rank in range(len(one.ports))]
-        yield draw(one, position, ports=arrive, most_bytes=most_bytes, step=step)
+        yield draw(one, position, ports=arrive, most_bytes=most_bytes, mark=mark)
 
 
 def _labels(
