@@ -35,10 +35,12 @@ const cut = (text) =>
 
 // The words of a text that say what it is about, in the form in which the index has them.
 const wordsOf = (text) => {
+  const names = text.toLowerCase().match(/[a-z]+_[a-z_]+/g) ?? []; // zero_grad is more than its parts
   const words = cut(text.toLowerCase().replace(OF_CHINESE_QUESTIONS, " "));
   const telling = words.filter((word) => !stopwords.has(word) && !OF_QUESTIONS.has(word));
   const stemmer = new Stemmer();
-  return new Set((telling.length ? telling : words).map((word) => stemmer.stemWord(word)));
+  const stems = (telling.length ? telling : words).map((word) => stemmer.stemWord(word));
+  return new Set([...names, ...stems]);
 };
 
 const squeezed = (text) => text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, "");
@@ -60,7 +62,7 @@ const distance = (one, other) => {
 
 // Whatever names a page or a place on it: [page, kind, text, anchor].
 const phrasesOf = ({ docnames, alltitles, indexentries, objects }) => [
-  ...docnames.map((name, page) => [page, "name", name.split("/").pop(), ""]),
+  ...docnames.map((name, page) => [page, "name", name.replace(/^(.*\/)?(index$)?/, ""), ""]),
   ...Object.entries(alltitles).flatMap(([text, places]) =>
     places.map(([page, anchor]) => [page, anchor ? "heading" : "title", text, anchor ?? ""])),
   ...Object.entries(indexentries).flatMap(([text, places]) =>
@@ -80,7 +82,7 @@ const Search = {
       for (const word of words) this.pages[page].words.add(word);
     for (const [term, pages] of Object.entries({ ...index.titleterms, ...index.terms }))
       for (const page of [pages].flat())
-        for (const word of cut(term)) this.pages[page].words.add(word);
+        for (const word of [term, ...cut(term)]) this.pages[page].words.add(word);
     const found = {};
     for (const { words } of this.pages) for (const word of words) found[word] = (found[word] ?? 0) + 1;
     this.rarity = new Map(
