@@ -89,11 +89,10 @@ def kinds_line(site: SiteVerdict) -> str | None:
     """Return the line that counts the claims by kind, and those that lack a kind or a check."""
     claims = [verdict.claim for verdict in site.claims]
     unchecked = sum(claim.kind in BLIND and not claim.digests for claim in claims)
-    told = ", ".join(count_of(sum(c.kind == kind for c in claims), kind) for kind in KINDS)
-    without = sum(claim.kind is None for claim in claims)
-    return (
-        f"{told}; {without} without a kind, {unchecked} without a blind check" if claims else None
-    )
+    kinds = [claim.kind for claim in claims]
+    told = [count_of(kinds.count(kind), kind) for kind in KINDS]
+    told += [f"{kinds.count(None)} without a kind", f"{unchecked} without a blind check"]
+    return ", ".join(told) if any(kinds) else None
 
 
 def excluded_line(site: SiteVerdict) -> str | None:
