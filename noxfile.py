@@ -67,6 +67,7 @@ def docs(session: nox.Session) -> None:
     if not options:  # which may ask Sphinx for something else than a site
         site = {"SITE": str(SITE.resolve())}
         session.run("pytest", *CORES, "--dist=loadfile", *LOOKED_AT, env=IN_TESTS | site)
+        session.run("pytest", "-n0", "-s", "tests/site/test_live.py", env=IN_TESTS | site)
 
 
 @nox.session(venv_backend="shared")

@@ -5,6 +5,7 @@
 of a backward pass that one steps through.
 """
 
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -17,17 +18,34 @@ from sphinx.util.docutils import SphinxDirective
 from sphinx.util.typing import ExtensionMetadata
 
 from leafgrad._display.pages import resource
+from leafgrad._messages import message
+from leafgrad._picture.svg.style import STYLE
 
 FIGURES = Path(__file__).parent.parent / "figures"
 SCRIPTS = ("tape", "drawing", "figures")
-STYLE = resource("leafgrad._steps", "player.css")
 
 
 def translated(part: Any) -> Any:
     """Return a part of `figures.toml` in the language of the site."""
     if isinstance(part, dict):
         return {key: translated(value) for key, value in part.items()}
-    return _(part) if isinstance(part, str) else part
+    return str(_(part)) if isinstance(part, str) else part
+
+
+def figure(name: str) -> tuple[str, list[Path]]:
+    """Return the HTML of a figure, and the files that it was made of."""
+    files = [FIGURES / file for file in ("figures.toml", "figure.html", f"{name}.svg")]
+    words, template, start = (file.read_text("utf-8") for file in files)
+    everything = translated(tomllib.loads(words))
+    spec = everything[name]
+    spec["say"]["unreadable"] = everything["unreadable"]
+    curves = FIGURES / f"{name}.json"
+    if curves.exists():
+        spec["curves"] = json.loads(curves.read_text("utf-8"))
+    about = {"name": name, "spec": spec, "start": start, "label": _("Live figure")}
+    library = {"message": message, "resource": resource, "picture_style": STYLE}
+    html = Template(template).render(spec, **about, **library)
+    return html, files
 
 
 class Live(SphinxDirective):
@@ -38,17 +56,10 @@ class Live(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Return the question and the figure."""
-        (name,) = self.arguments
         self.assert_has_content()
-        files = [FIGURES / file for file in ("figures.toml", "figure.html", f"{name}.svg")]
+        html, files = figure(self.arguments[0])
         for file in files:
             self.env.note_dependency(str(file))
-        words, template, picture = (file.read_text("utf-8") for file in files)
-        all_figures = translated(tomllib.loads(words))
-        spec = all_figures[name]
-        spec["say"]["unreadable"] = all_figures["unreadable"]
-        about = {"name": name, "spec": spec, "picture": picture, "label": _("Live figure")}
-        html = Template(template).render(spec, **about, style=STYLE)
         question = nodes.container("", *self.parse_content_to_nodes(), classes=["question"])
         return [nodes.container("", question, nodes.raw("", html, format="html"), classes=["live"])]
 
@@ -58,8 +69,7 @@ def add_scripts(
 ) -> None:
     """Load the scripts and styles on pages that have a figure."""
     if "data-figure=" in context.get("body", ""):
-        for style in ("pictures.css", "live.css"):
-            app.add_css_file(style)
+        app.add_css_file("live.css")
         for script in SCRIPTS:
             app.add_js_file(f"live/{script}.js", defer="defer")
 

@@ -44,7 +44,7 @@ FOLDED = ("Hint", "Answer")
 CELL = re.compile(
     r"^```\{code-cell\} python\n((?::[\w-]+:[^\n]*\n)*)\n*(.*?)^```$", re.MULTILINE | re.DOTALL
 )
-LIVE = re.compile(r"^```\{live\} .*?^```\n", re.MULTILINE | re.DOTALL)
+LIVE = re.compile(r"^(`{3}|:{3,})\{live\} .*?^\1\n", re.MULTILINE | re.DOTALL)
 SHOWN_CODE = re.compile(r"(?<=^```python\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 BOUND = re.compile(r"^:(since|until): (\S+)", re.MULTILINE)
 RAISES = "This raises"

@@ -22,13 +22,6 @@ SHOWN = (
     "[...document.querySelectorAll('.part > :is(.value, .grad)')]"
     ".filter(line => !line.classList.contains('later')).map(line => line.textContent)"
 )
-NOW = (
-    "[...document.querySelectorAll('svg > .part.now title')]"
-    ".map(title => title.textContent.split('\\n')[1])"
-)
-WAYS = (
-    "[...document.querySelectorAll('.links > path')].flatMap((p, n) => p.matches('.now') ? n : [])"
-)
 
 
 def button(name: str) -> str:
@@ -100,34 +93,6 @@ def test_keys_move_between_steps(opened: Opened) -> None:
     assert page.ask(COUNT) == "0 of 15"
     page.key("ArrowLeft")
     assert page.ask(COUNT) == "0 of 15"
-
-
-def test_sum_is_shown_as_gradients_arrive(opened: Opened) -> None:
-    page = opened()
-    page.ask(f"{button('next')}.focus()")
-    for _ in range(13):
-        page.key("ArrowRight")
-    assert page.ask(NOW) == ["tensor a"]
-    assert page.ask(WAYS) == [2]
-    assert "grad 4" in page.ask(SHOWN)
-    page.key("ArrowRight")
-    assert page.ask(WAYS) == [3]
-    assert "grad 8" in page.ask(SHOWN)
-    page.key("ArrowLeft")
-    assert "grad 4" in page.ask(SHOWN)
-
-
-def test_list_marks_step_and_keeps_it_in_view(opened: Opened) -> None:
-    page = opened()
-    page.click(page.middle(button("last")))
-    current = "document.querySelector('li[aria-current=step]')"
-    assert page.ask(f"{current}.textContent").startswith("The gradient of x is complete")
-    inside = (
-        f"(li => list => li.bottom <= list.bottom + 1 && li.top >= list.top - 1)"
-        f"({current}.getBoundingClientRect())"
-        f"(document.querySelector('ol').getBoundingClientRect())"
-    )
-    assert page.ask(inside)
 
 
 def test_player_works_by_touch(opened: Opened) -> None:

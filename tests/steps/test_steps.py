@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
-from leafgrad import GraphTrace, record, trace_graph
+from leafgrad import trace_graph
 from leafgrad.types import BackwardSteps
 from tests.messages import exactly, message
 from tests.models import Half
@@ -187,20 +186,3 @@ def test_more_than_a_thousand_steps_are_refused() -> None:
     assert len(trace.steps(fold=True).steps) == 501
     with pytest.raises(ValueError, match=exactly("errors.steps.count", most=1000, count=1015)):
         trace_graph((y.sin() * y.cos()).sin() + y, values=True, gradients=True).steps(fold=False)
-
-
-def test_steps_of_network_survive_json() -> None:
-    torch.manual_seed(0)
-    network = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
-    with record(values=True) as recording:
-        loss = network(torch.ones(5, 3)).square().mean()
-    trace = trace_graph(loss, names=network, recording=recording, values=True, gradients=True)
-    steps = GraphTrace.from_json(trace.to_json()).steps()
-    assert steps.steps == trace.steps().steps
-    complete = [s.sentence for s in steps.steps if s.kind == "complete"]
-    assert [sentence.split()[3] for sentence in complete] == [
-        "2.bias",
-        "2.weight",
-        "0.bias",
-        "0.weight",
-    ]

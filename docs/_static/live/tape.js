@@ -20,54 +20,43 @@ const each = (compute) => (...values) => {
   return size ? Array.from({ length: size }, (_, n) => compute(...pick(n))) : compute(...values);
 };
 const size = (value) => [value].flat().length;
-const sign = each(Math.sign);
 const total = (value) => [value].flat().reduce((sum, one) => sum + one, 0);
 
-// PyTorch's name for the node, the value, and a rule per input: what it gets of the gradient g.
-// The rules are operations of the tape themselves, so that a gradient has a gradient.
+// The value of each operation, and a rule per input: what it gets of the gradient g. Rules are
+// operations of the tape themselves, so that a gradient has a gradient.
 const operations = {
-  add: ["AddBackward0", each((a, b) => a + b), (g) => g, (g) => g],
-  sub: ["SubBackward0", each((a, b) => a - b), (g) => g, (g) => run.neg(g)],
-  mul: ["MulBackward0", each((a, b) => a * b), (g, a, b) => run.mul(g, b), (g, a) => run.mul(g, a)],
-  div: ["DivBackward0", each((a, b) => a / b), (g, a, b) => run.div(g, b), divisorRule],
-  pow: ["PowBackward0", each((a, n) => a ** n), powerRule],
-  neg: ["NegBackward0", each((a) => -a), (g) => run.neg(g)],
-  exp: ["ExpBackward0", each(Math.exp), (g, a, out) => run.mul(g, out)],
-  sin: ["SinBackward0", each(Math.sin), (g, a) => run.mul(g, run.cos(a))],
-  cos: ["CosBackward0", each(Math.cos), (g, a) => run.neg(run.mul(g, run.sin(a)))],
-  tanh: ["TanhBackward0", each(Math.tanh), (g, a, out) => run.mul(g, run.sub(1, run.mul(out, out)))],
-  relu: ["ReluBackward0", each((a) => Math.max(a, 0)), (g, a, out) => run.mul(g, sign(out.value))],
-  sum: ["SumBackward0", total, (g, a) => run.expand(g, a.value)],
-  mean: ["MeanBackward0", (a) => total(a) / size(a), meanRule],
-  expand: ["ExpandBackward0", (a, like) => each(() => a)(like), (g) => run.sum(g)],
+  add: [each((a, b) => a + b), (g) => g, (g) => g],
+  sub: [each((a, b) => a - b), (g) => g, (g) => op.neg(g)],
+  mul: [each((a, b) => a * b), (g, a, b) => op.mul(g, b), (g, a) => op.mul(g, a)],
+  div: [each((a, b) => a / b), (g, a, b) => op.div(g, b), (g, a, b, c) => op.neg(op.div(op.mul(g, c), b))],
+  pow: [each((a, n) => a ** n), (g, a, n) => op.mul(op.mul(g, n), n.value ? op.pow(a, n.value - 1) : 1)],
+  neg: [each((a) => -a), (g) => op.neg(g)],
+  exp: [each(Math.exp), (g, a, out) => op.mul(g, out)],
+  sin: [each(Math.sin), (g, a) => op.mul(g, op.cos(a))],
+  cos: [each(Math.cos), (g, a) => op.neg(op.mul(g, op.sin(a)))],
+  tanh: [each(Math.tanh), (g, a, out) => op.mul(g, op.sub(1, op.mul(out, out)))],
+  relu: [each((a) => Math.max(a, 0)), (g, a, out) => op.mul(g, each(Math.sign)(out.value))],
+  sum: [total, (g, a) => op.expand(g, a.value)],
+  mean: [(a) => total(a) / size(a), (g, a) => op.expand(op.div(g, size(a.value)), a.value)],
+  expand: [(a, like) => each(() => a)(like), (g) => op.sum(g)],
 };
-const savesNothing = /^(Add|Sub|Neg|Sum|Mean)B/;
+const SAVES_NOTHING = ["add", "sub", "neg", "sum", "mean"];
 
-function divisorRule(g, a, b, out) {
-  return run.neg(run.div(run.mul(g, out), b));
-}
-
-function meanRule(g, a) {
-  return run.expand(run.div(g, size(a.value)), a.value);
-}
-
-function powerRule(g, a, n) {
-  return n.value === 0 ? run.mul(g, 0) : run.mul(run.mul(g, n), run.pow(a, n.value - 1));
-}
-
-const run = { detach: (input) => new Tensor(input.value) };
-for (const [name, [node, compute, ...rules]] of Object.entries(operations))
-  run[name] = (...inputs) => {
+const op = { detach: (input) => new Tensor(input.value) };
+for (const [name, [compute, ...rules]] of Object.entries(operations))
+  op[name] = (...inputs) => {
     const tensors = inputs.map((input) => (input instanceof Tensor ? input : new Tensor(input)));
-    return new Tensor(compute(...tensors.map(({ value }) => value)), { node, rules }, tensors);
+    return new Tensor(compute(...tensors.map(({ value }) => value)), { name, rules }, tensors);
   };
+
+// The inputs that get a gradient, with their places.
+const edges = ({ inputs }) => [...inputs.entries()].filter(([, input]) => input.requiresGrad);
 
 // Return the gradient of a result for each tensor on the way. As in PyTorch's engine a node waits
 // for all its gradients; of those that are ready, leaves go first, then the newest. `visit` gets
 // each node in turn, and each of its edges with the gradient that goes along it.
 function backward(root, visit = () => {}) {
   const missing = new Map();
-  const edges = (node) => [...node.inputs.entries()].filter(([, input]) => input.requiresGrad);
   const expect = (node) => {
     for (const [, input] of edges(node)) {
       if (!missing.has(input)) expect(input);
@@ -83,8 +72,8 @@ function backward(root, visit = () => {}) {
     visit(node, arrived);
     for (const [place, input] of edges(node)) {
       const passed = node.operation.rules[place](arrived.get(node), ...node.inputs, node);
-      const gradient = size(passed.value) > size(input.value) ? run.sum(passed) : passed;
-      arrived.set(input, arrived.has(input) ? run.add(arrived.get(input), gradient) : gradient);
+      const gradient = size(passed.value) > size(input.value) ? op.sum(passed) : passed;
+      arrived.set(input, arrived.has(input) ? op.add(arrived.get(input), gradient) : gradient);
       visit(node, arrived, place, gradient);
       missing.set(input, missing.get(input) - 1);
       if (!missing.get(input)) ready.push(input);
@@ -104,11 +93,11 @@ function evaluate(source, names) {
   const fail = (what = next() ?? source) => {
     throw new Error(what);
   };
-  const call = (name, ...inputs) => (run[name] && name !== "expand" ? run[name](...inputs) : fail(name));
+  const call = (name, ...inputs) => (op[name] && name !== "expand" ? op[name](...inputs) : fail(name));
   const operand = () => {
     const token = next() ?? fail();
     at++;
-    if (token === "-") return run.neg(sum(3));
+    if (token === "-") return op.neg(sum(3));
     if (token === "(") return closed(sum(1));
     if (token.startsWith("torch.")) return call(token.slice(6), operand());
     if (/^\.?\d/.test(token)) return new Tensor(Number(token));

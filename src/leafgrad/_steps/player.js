@@ -1,6 +1,6 @@
 "use strict";
 
-for (const root of document.querySelectorAll(".leafgrad-steps:not([data-ready])")) {
+function leafgradSteps(root) {
   root.dataset.ready = "";
   const steps = JSON.parse(root.dataset.steps);
   const find = (what) => root.querySelector(what);
@@ -13,7 +13,7 @@ for (const root of document.querySelectorAll(".leafgrad-steps:not([data-ready])"
   const bars = [...root.querySelectorAll(".profile rect")];
   const frame = find(".leafgrad-frame");
   const svg = frame.querySelector("svg");
-  let at = 0;
+  let at;
 
   const mark = (elements, ...chosen) =>
     elements.forEach((element, number) => element.classList.toggle("now", chosen.includes(number)));
@@ -41,6 +41,7 @@ for (const root of document.querySelectorAll(".leafgrad-steps:not([data-ready])"
   // Show the graph as it is after so many steps.
   const show = (count) => {
     at = Math.min(steps.length, Math.max(0, count));
+    root.dataset.at = at;
     const shown = new Map();
     for (const step of steps.slice(0, at))
       for (const [box, number, text] of step.writes) shown.set(lines[box][number], text);
@@ -88,5 +89,7 @@ for (const root of document.querySelectorAll(".leafgrad-steps:not([data-ready])"
   sentence.style.minHeight = `${sentence.offsetHeight}px`;
   fit();
   addEventListener("resize", fit);
-  show(0);
+  show(Number(root.dataset.at ?? 0));
 }
+
+for (const root of document.querySelectorAll(".leafgrad-steps:not([data-ready])")) leafgradSteps(root);

@@ -1,0 +1,62 @@
+"""Train the network of the PINN chapter once for each weight of the residual.
+
+Usage: ``python benchmarks/residual_weight.py``; it writes what its live figure shows.
+"""
+
+import json
+import math
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from leafgrad import higher_order_grad
+
+CURVES = Path(__file__).parent.parent / "docs" / "figures" / "residual-weight.json"
+POWERS = [power / 2 for power in range(-12, 5)]
+STEPS = 1500
+
+
+def train(weight: float) -> dict[str, object]:
+    """Return the solution after the training, and how far it misses the equation and the ends."""
+    torch.manual_seed(0)
+    layers = nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1)
+    net = nn.Sequential(*layers).double()
+    x = torch.linspace(0.0, 1.0, 32, dtype=torch.float64).reshape(-1, 1).requires_grad_()
+    ends = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    optimizer = torch.optim.Adam(net.parameters(), lr=0.01)
+
+    def terms() -> tuple[Tensor, Tensor]:
+        residual = higher_order_grad(net(x), x, 2) + math.pi**2 * torch.sin(math.pi * x)
+        return residual.square().mean(), (net(ends) - ends).square().mean()
+
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        residual, boundary = terms()
+        (weight * residual + boundary).backward()
+        optimizer.step()
+    residual, boundary = terms()
+    u = [round(value, 4) for value in net(places()).flatten().tolist()]
+    return {"u": u, "residual": residual.sqrt().item(), "ends": boundary.sqrt().item()}
+
+
+def places() -> Tensor:
+    """Return where the curves are drawn."""
+    return torch.linspace(0.0, 1.0, 41, dtype=torch.float64).reshape(-1, 1)
+
+
+def main() -> None:
+    """Train all, and write the curves."""
+    exact = torch.sin(math.pi * places()) + places()
+    weights = [float(f"{10**power:.2g}") for power in POWERS]
+    curves = {
+        "weights": weights,
+        "x": [round(x, 4) for x in places().flatten().tolist()],
+        "exact": [round(u, 4) for u in exact.flatten().tolist()],
+        "solutions": [train(weight) for weight in weights],
+    }
+    CURVES.write_text(json.dumps(curves, separators=(",", ":")) + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
