@@ -104,8 +104,8 @@ class Viewer:
             raise ValueError(message("errors.picture.empty"))
         self.graph = with_inputs(with_derivatives(graph))
         self.roots = {node.index for node in graph.roots}
-        self.levels = ModuleLevels(graph.modules)
-        self._modules = {module.path: module for module in graph.modules}
+        self.levels = ModuleLevels(self.graph.modules)
+        self._modules = {module.path: module for module in self.graph.modules}
 
     @cached_property
     def leaves(self) -> Mapping[int | None, TracedNode]:
