@@ -9,6 +9,7 @@ from leafgrad._derivative.hessian import hessian
 from leafgrad._derivative.higher_order_grad import higher_order_grad
 from leafgrad._derivative.jacobian import jacobian
 from leafgrad._derivative.laplacian import laplacian
+from leafgrad._derivative.stde import stde
 from leafgrad._derivative.taylor import Jet, Series, taylor_rule
 from leafgrad._diagnosis.diagnose import diagnose
 from leafgrad._diagnosis.report import Report
@@ -38,6 +39,7 @@ __all__ = [
     "patch_deepxde",
     "record",
     "set_language",
+    "stde",
     "taylor_rule",
     "trace_graph",
 ]

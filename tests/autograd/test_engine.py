@@ -129,12 +129,12 @@ class Subclass(torch.Tensor):
 
 @pytest.mark.parametrize("kind", [torch.Tensor, Subclass])
 @pytest.mark.parametrize("create_graph", [False, True])
-def test_gradient_of_all_matches_grad_and_frees_nothing(
+def test_gradients_of_all_matches_grad_and_frees_nothing(
     kind: type[torch.Tensor], *, create_graph: bool
 ) -> None:
     x = torch.tensor([2.0, 3.0]).as_subclass(kind).requires_grad_()
     outputs = x**3
-    found = _autograd.gradient_of_all(outputs, x, create_graph=create_graph)
+    (found,) = _autograd.gradients_of_all(outputs, [x], create_graph=create_graph)
     assert found is not None
     assert type(found) is kind
     assert found.tolist() == [12.0, 27.0]
@@ -144,9 +144,9 @@ def test_gradient_of_all_matches_grad_and_frees_nothing(
     assert x.grad.tolist() == [12.0, 27.0]
 
 
-def test_gradient_of_all_is_none_without_path() -> None:
+def test_gradients_of_all_is_none_without_path() -> None:
     x, y = leaf(2.0), leaf(3.0)
-    assert _autograd.gradient_of_all(x * 2, y, create_graph=False) is None
+    assert _autograd.gradients_of_all(x * 2, [y], create_graph=False) == (None,)
 
 
 def test_running_backward_is_detected() -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.func import jacrev, vmap
 
-from leafgrad import hessian, higher_order_grad, jacobian, laplacian
+from leafgrad import hessian, jacobian, laplacian
 from tests.derivative.refusals import words
 from tests.derivative.taylor.oracle import assert_same, gradients, rows
 
@@ -74,36 +74,12 @@ def test_a_hessian_is_symmetric_and_has_the_laplacian_on_its_diagonal() -> None:
     assert_same([found.diagonal(dim1=-2, dim2=-1).sum(-1)], [laplacian(scalar, points)])
 
 
-@pytest.mark.parametrize("function", [jacobian, hessian])
-def test_without_create_graph_it_carries_no_graph(function: Any) -> None:
-    points = rows(4, 3)
-    assert function(scalar, points).requires_grad
-    assert not function(scalar, points, create_graph=False).requires_grad
-
-
-@pytest.mark.parametrize("function", [jacobian, hessian])
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_it_works_in_modes_that_record_nothing(function: Any, mode: Any) -> None:
-    points = rows(4, 3)
-    outputs = scalar(points)
-    with mode():
-        found = function(outputs, points)
-    assert_same([found], [function(outputs, points)])
-    assert found.requires_grad
-
-
 def test_what_is_straight_has_a_constant_jacobian() -> None:
     points = rows(4, 3)
     straight = jacobian(points.sum(1), points)
     assert straight.tolist() == [[1.0] * 3] * 4
     assert not straight.requires_grad
     assert jacobian(straight, points).tolist() == [[[0.0] * 3] * 3] * 4
-
-
-def test_no_rows_have_an_empty_jacobian_and_hessian() -> None:
-    points = rows(0, 3)
-    assert jacobian(points.sum(1), points).shape == (0, 3)
-    assert hessian(points.sum(1), points).shape == (0, 3, 3)
 
 
 def test_a_jacobian_in_many_columns_is_planned_at_once() -> None:
@@ -133,17 +109,3 @@ def test_a_hessian_in_too_many_columns_is_refused() -> None:
         hessian(points.sum(1), points)
     most = points[:, :43].detach().requires_grad_()
     assert hessian(most.sum(1), most).shape == (2, 43, 43)
-
-
-@pytest.mark.parametrize("function", [jacobian, hessian])
-def test_rows_that_mix_are_refused(function: Any) -> None:
-    points = rows(4, 3)
-    with pytest.raises(RuntimeError, match="each row of outputs must depend on the same row"):
-        function(scalar(points) * scalar(points).mean(), points)
-
-
-def test_first_derivatives_are_those_of_each_order() -> None:
-    points = rows(4, 2)
-    orders = [(1, 0), (0, 1)]
-    first = higher_order_grad(points.prod(1), points, orders)
-    assert_same([jacobian(points.prod(1), points)], [torch.stack(first, -1)])

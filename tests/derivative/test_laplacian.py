@@ -83,45 +83,6 @@ def test_the_gradient_is_that_in_all_columns(method: Any, function: Any, dims: A
     assert_same(gradient, torch.stack(first, -1))
 
 
-def test_parameters_learn_through_both() -> None:
-    points, w = table(), torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
-
-    def gradients(method: Any) -> tuple[Tensor, ...]:
-        found = laplacian((w * points).tanh().prod(1), points, with_gradient=True, method=method)
-        energy = found[0] + found[1].square().sum(1)
-        return torch.autograd.grad(energy.square().sum(), [w, points])
-
-    for ours, theirs in zip(gradients("taylor"), gradients("reverse"), strict=True):
-        assert_same(ours, theirs)
-
-
-def test_a_gradient_that_is_zero_here_and_there_is_exact() -> None:
-    points = torch.tensor([[0.0, 1e-30], [1e15, 0.0]], requires_grad=True)
-    total, gradient = laplacian(points.pow(3).sum(1), points, with_gradient=True)
-    torch.testing.assert_close(total, 6 * points.detach().sum(1), rtol=1e-6, atol=0)
-    torch.testing.assert_close(gradient, 3 * points.detach().square(), rtol=1e-6, atol=0)
-
-
-def test_what_is_straight_has_a_gradient_without_a_graph() -> None:
-    points = table()
-    total, gradient = laplacian(points.sum(1), points, with_gradient=True)
-    assert gradient.tolist() == [[1.0] * 3] * 5
-    assert not total.requires_grad
-    assert laplacian(gradient, points).tolist() == [[0.0] * 3] * 5
-
-
-def test_no_rows_have_an_empty_gradient() -> None:
-    points = table(rows=0)
-    total, gradient = laplacian(points.sum(1), points, with_gradient=True)
-    assert (total.shape, gradient.shape) == ((0,), (0, 3))
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_without_create_graph_neither_carries_a_graph(method: Any) -> None:
-    found = laplacian(wave, table(), with_gradient=True, create_graph=False, method=method)
-    assert not any(result.requires_grad for result in found)
-
-
 def test_whether_the_gradient_is_given_is_a_bool() -> None:
     points = table()
     with pytest.raises(TypeError, match=words("flag", name="with_gradient", value=1)):
@@ -173,14 +134,6 @@ def test_long_and_short_directions_leave_no_range() -> None:
     for length in (1e-18, 1e15):
         total = laplacian(points.prod(1), points, directions=length * torch.ones(1, 2))
         torch.testing.assert_close(total, torch.full((2,), 2 * length**2))
-
-
-def test_random_directions_estimate_the_laplacian_of_many_columns() -> None:
-    points = table(4, 6)
-    signs = torch.tensor([[1.0, -1.0], [1.0, 1.0]], dtype=torch.float64)
-    outputs = (points[:, :2].prod(1) * 2 + points[:, 2:].square().sum(1)).sin()
-    probes = torch.kron(torch.kron(signs, signs), signs)[:, :6]  # of signs, and orthogonal
-    assert_same(laplacian(outputs, points, directions=probes) / 8, laplacian(outputs, points))
 
 
 @pytest.mark.parametrize(
@@ -252,18 +205,6 @@ def test_rows_that_mix_are_refused_where_columns_have_several_axes() -> None:
         laplacian(of_particles(places) * places.sum(), places)
 
 
-def test_a_function_is_evaluated_at_inputs() -> None:
-    points = table().detach()
-    assert_same(laplacian(wave, points), written_out(points))
-
-
-def test_what_is_straight_has_a_laplacian_of_zero() -> None:
-    points = table()
-    result = laplacian(points.sum(1), points)
-    assert result.tolist() == [0.0] * 5
-    assert not result.requires_grad
-
-
 @pytest.mark.parametrize(
     ("outputs", "inputs", "options", "pattern"),
     [
@@ -332,13 +273,3 @@ def test_one_column_is_named_in_a_list(one: Any) -> None:
     points = table()
     with pytest.raises(TypeError, match=words("laplacian.dims-int", count=1)):
         laplacian(wave(points), points, dims=one)
-
-
-@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_it_works_in_modes_that_record_nothing(mode: Callable[[], Any]) -> None:
-    points = table()
-    outputs = wave(points)
-    with mode():
-        results = [laplacian(outputs, points), laplacian(wave, points.detach())]
-    assert all(result.requires_grad and not result.is_inference() for result in results)
-    assert_same(results[0], results[1])

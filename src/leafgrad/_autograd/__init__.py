@@ -28,8 +28,8 @@ from leafgrad._autograd.donated_buffers import donated_buffers_kept
 from leafgrad._autograd.elements import below_autograd, lacking_memory, why_unread
 from leafgrad._autograd.engine import (
     Gradients,
-    gradient_of_all,
     gradients_of,
+    gradients_of_all,
     is_backward_running,
     retained_grads_kept,
     watched_nodes,
@@ -65,6 +65,7 @@ from leafgrad._autograd.forward import (
     in_backward,
     is_cast,
     is_intercepted,
+    is_observed,
     is_transformed,
     keeps,
     kept,
@@ -89,6 +90,7 @@ from leafgrad._autograd.graph_structure import (
 )
 from leafgrad._autograd.module_hooks import remove_hook_on_all
 from leafgrad._autograd.node import (
+    ACCUMULATE_GRAD,
     Successors,
     forward_class,
     forward_outputs,
@@ -104,6 +106,7 @@ from leafgrad._autograd.node import (
     outputs_of,
     sequence_nr,
     sequence_nrs,
+    types_of_nodes,
 )
 from leafgrad._autograd.operator import operator_name, own_stem, stem, tensor_arguments
 from leafgrad._autograd.parameter_creation import watched_parameters

@@ -149,28 +149,28 @@ def is_backward_running() -> bool:
     return task != -1
 
 
-def gradient_of_all(
-    outputs: torch.Tensor, inputs: torch.Tensor, *, create_graph: bool
-) -> torch.Tensor | None:
-    """Return what `torch.autograd.grad` gives for ones, None if nothing arrives; free nothing.
+def gradients_of_all(
+    outputs: torch.Tensor, inputs: Sequence[torch.Tensor], *, create_graph: bool
+) -> Gradients:
+    """Return what `torch.autograd.grad` gives for ones, None where nothing arrives; free nothing.
 
     Without its checks of what it is given, which take as long as the pass through several layers.
     """
     ones = torch.ones_like(outputs)
-    if torch.overrides.has_torch_function((outputs, inputs)):
+    if torch.overrides.has_torch_function((outputs, *inputs)):
         return torch.autograd.grad(
             outputs, inputs, ones, retain_graph=True, create_graph=create_graph, allow_unused=True
-        )[0]
+        )
     found: Gradients = _engine_run_backward(
         (outputs,),
         (ones,),
         keep_graph=True,
         create_graph=create_graph,
-        inputs=(inputs,),
+        inputs=tuple(inputs),
         allow_unreachable=True,
         accumulate_grad=False,
     )
-    return found[0]
+    return found
 
 
 def gradients_of(

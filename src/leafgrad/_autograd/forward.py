@@ -196,6 +196,11 @@ def is_intercepted() -> bool:
     return torch._C._len_torch_dispatch_stack() > 0 or is_transformed()
 
 
+def is_observed(tensor: torch.Tensor) -> bool:
+    """Return whether a mode, a transform, forward mode AD or autocast changes what is computed."""
+    return is_intercepted() or forward_ad._current_level >= 0 or is_cast(tensor)
+
+
 def has_tangent(tensor: torch.Tensor) -> bool:
     """Return whether forward mode AD carries a tangent along with the tensor."""
     return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None

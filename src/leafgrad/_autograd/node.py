@@ -51,6 +51,16 @@ _OWN_TYPES = frozenset(
 _NAMES: dict[type[Node], str] = {}
 
 
+def types_of_nodes(*operations: str) -> frozenset[type[Node]]:
+    """Return the types of the nodes that operations record, such as ``Mul``, as far as they exist.
+
+    Of an operation with overloads, it is that of the first one.
+    """
+    names = (f"{operation}Backward0" for operation in operations)
+    found = (getattr(torch._C._functions, name, None) for name in names)
+    return frozenset(kind for kind in found if kind is not None)
+
+
 def next_functions(node: Node) -> Successors:
     """Return each forward input's node (None where it needed no gradient) and its output number."""
     return node.next_functions

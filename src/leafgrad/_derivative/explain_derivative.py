@@ -101,7 +101,9 @@ def _orders_of(order: Any, axes: Axes) -> list[MultiIndex]:
     """Return the multi-indices of `jacobian`, `hessian`, or of what `higher_order_grad` takes."""
     if not callable(order):
         return parse_orders(order, axes)
-    columns = [(c,) for c in range(axes.columns)] if order is jacobian else pairs_of(axes)
+    columns = (
+        [(c,) for c in range(axes.columns)] if order is jacobian else pairs_of(range(axes.columns))
+    )
     return [index_of(axes, *one) for one in columns]
 
 

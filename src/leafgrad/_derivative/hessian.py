@@ -8,6 +8,7 @@ depends on row b of the other alone, it is ``(*batch, *channels, *columns, *colu
 It is symmetric, so each pair of columns is computed once.
 """
 
+from collections.abc import Sequence
 from itertools import product
 
 import torch
@@ -15,7 +16,7 @@ from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import MOST_DERIVATIVES, Function, Inputs
-from leafgrad._derivative.multi_indices import check_columns, index_of, pairs_of
+from leafgrad._derivative.multi_indices import check_columns, index_of, pairs_of, read_columns
 from leafgrad._derivative.problem import Method, parse_problem
 from leafgrad._derivative.row_independence import RowsArgument
 from leafgrad._derivative.taylor.modes import recording, run_in
@@ -29,6 +30,7 @@ def hessian(
     outputs: Tensor | Function,
     inputs: Inputs,
     *,
+    dims: Sequence[int] | None = None,
     create_graph: bool = True,
     method: Method = "auto",
     rows: RowsArgument = "proven",
@@ -36,14 +38,16 @@ def hessian(
     """Differentiate each row and channel of `outputs` twice, in all pairs of columns of `inputs`.
 
     It is what `higher_order_grad` gives for ``(2, 0, ...)``, ``(1, 1, ...)`` and so on, side by
-    side. What is only summed up along its diagonal, or between two vectors, costs less by
-    `laplacian`.
+    side. Its trace, and the sum of its products ``v^T H v``, cost less by `laplacian`; its product
+    with a vector, ``H v``, by `jacobian` of ``higher_order_grad(u, x, 1, directions=v)``.
 
     Args:
         outputs: What to differentiate: a floating point tensor of shape ``(*batch, *channels)``,
             or a function that computes one, as for `higher_order_grad`.
         inputs: The floating point tensor of shape ``(*batch, *columns)`` that `outputs` was
             computed from, as for `laplacian`. It has 43 columns at most.
+        dims: The columns of the block to compute, in their order, as for `laplacian`: then the
+            result ends in ``(len(dims), len(dims))``. All columns if not given.
         create_graph: Record the result, so that it can be differentiated further.
         method: As for `higher_order_grad`.
         rows: As for `higher_order_grad`.
@@ -65,16 +69,20 @@ def hessian(
         >>> x, y = points.unbind(-1)
         >>> hessian(x**2 * y, points).tolist()
         [[[4.0, 2.0], [2.0, 0.0]], [[8.0, 6.0], [6.0, 0.0]]]
+        >>> hessian(x**2 * y, points, dims=[0]).tolist()
+        [[[4.0]], [[8.0]]]
     """
     problem = parse_problem(
         outputs, inputs, by_column=True, create_graph=create_graph, method=method, rows=rows
     )
     axes = problem.axes
     check_columns(axes)
+    columns = read_columns(dims, axes)
     # First and second derivatives together, as one pass carries them.
-    if axes.columns * (axes.columns + 3) // 2 > MOST_DERIVATIVES:
-        raise ValueError(message("derivative.hessian-columns", columns=axes.columns))
-    found, _ = problem.answer([index_of(axes, *pair) for pair in pairs_of(axes)])
-    pairs = product(range(axes.columns), repeat=2)
+    if len(columns) * (len(columns) + 3) // 2 > MOST_DERIVATIVES:
+        raise ValueError(message("derivative.hessian-columns", columns=len(columns)))
+    found, _ = problem.answer([index_of(axes, *pair) for pair in pairs_of(columns)])
+    pairs = product(columns, repeat=2)
     second = torch.stack([found[index_of(axes, *pair)] for pair in pairs], -1)
-    return problem.finish(second.reshape(*problem.outputs.shape, *axes.row, *axes.row))
+    row = axes.row if dims is None else (len(columns),)
+    return problem.finish(second.reshape(*problem.outputs.shape, *row, *row))

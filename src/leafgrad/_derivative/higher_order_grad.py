@@ -1,17 +1,28 @@
 """Derivatives of any order: an answer per row and channel that is right, or an error."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, TypeVar, overload
 
 from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
-from leafgrad._derivative.arguments import Function, Inputs, MultiIndex, is_by_column, parse_orders
+from leafgrad._derivative.arguments import (
+    Function,
+    Inputs,
+    MultiIndex,
+    as_count,
+    is_by_column,
+    parse_orders,
+    shorten,
+)
 from leafgrad._derivative.dependence import raise_if_apart
-from leafgrad._derivative.problem import Method, parse_problem
+from leafgrad._derivative.multi_indices import check_columns, read_directions
+from leafgrad._derivative.problem import DerivativeProblem, Method, parse_problem
 from leafgrad._derivative.row_independence import RowsArgument
+from leafgrad._derivative.small_networks import by_kept_plan, may_be_kept
 from leafgrad._derivative.taylor.modes import recording, run_in
 from leafgrad._derivative.under_compile import traceable
+from leafgrad._messages import message
 
 Order = TypeVar("Order", bound=int | MultiIndex)
 
@@ -22,6 +33,7 @@ def higher_order_grad(
     inputs: Inputs,
     order: int | MultiIndex,
     *,
+    directions: Tensor | None = None,
     create_graph: bool = True,
     allow_unused: bool = False,
     method: Method = "auto",
@@ -35,6 +47,7 @@ def higher_order_grad(
     inputs: Inputs,
     order: list[Order],
     *,
+    directions: Tensor | None = None,
     create_graph: bool = True,
     allow_unused: bool = False,
     method: Method = "auto",
@@ -44,11 +57,12 @@ def higher_order_grad(
 
 @public_function(traceable=traceable)
 @run_in(recording)
-def higher_order_grad(
+def higher_order_grad(  # noqa: PLR0913 (each by name)
     outputs: Tensor | Function,
     inputs: Inputs,
     order: int | MultiIndex | list[Any],
     *,
+    directions: Tensor | None = None,
     create_graph: bool = True,
     allow_unused: bool = False,
     method: Method = "auto",
@@ -78,6 +92,9 @@ def higher_order_grad(
             a multi-index, a tuple with one count per column: ``(2, 0)`` is the second derivative
             in column 0, ``(1, 1)`` the mixed one. Or a list of these, which share what they have
             in common. Order 0 is `outputs` itself.
+        directions: n directions across the columns, of shape ``(n, *columns)``, or
+            ``(n, *batch, *columns)`` where each row has its own. Then `order` is an int or a list
+            of ints: ``d^order / dt^order u(x + t v)`` at 0 for each direction v, by Taylor mode.
         create_graph: Record the result, so that it can be differentiated further, with respect
             to the parameters of a model for instance. The graph of `outputs` is kept either way.
         allow_unused: Give zeros, not an error, where `outputs` was not computed from `inputs`.
@@ -95,7 +112,8 @@ def higher_order_grad(
 
     Returns:
         A tensor with the shape of `outputs` and the dtype of `inputs`, or a tuple of them for a
-        list of orders. Zeros that the graph proves do not require grad.
+        list of orders. With `directions`, an axis for them comes first. Zeros that the graph
+        proves do not require grad.
 
     Raises:
         TypeError: If `outputs`, `inputs` or `order` has the wrong type, or a tensor is complex,
@@ -181,16 +199,29 @@ def higher_order_grad(
         >>> x, t = torch.ones(2, requires_grad=True), torch.tensor([2.0, 3.0], requires_grad=True)
         >>> higher_order_grad(x**2 * t**3, (x, t), (1, 2)).tolist()
         [24.0, 36.0]
+        >>> along = torch.tensor([[1.0, 1.0]])
+        >>> higher_order_grad(u, points, 3, directions=along).tolist()  # (1 + t)**2 * (2 + t)
+        [[6.0, 6.0]]
     """
+    request = None
+    if directions is None and may_be_kept(method, rows, create_graph, allow_unused):
+        request = _request(order)
+    if request is not None:
+        known = by_kept_plan(request, outputs, inputs, create_graph=create_graph)
+        if known is not None:
+            return tuple(known) if isinstance(order, list) else known[0]
     problem = parse_problem(
         outputs,
         inputs,
-        by_column=is_by_column(order),
+        by_column=directions is not None or is_by_column(order),
         create_graph=create_graph,
         method=method,
         rows=rows,
         allow_unused=allow_unused,
+        request=request,
     )
+    if directions is not None:
+        return _along(problem, order, directions)
     try:
         orders = parse_orders(order, problem.axes)
     except ValueError as error:
@@ -201,6 +232,33 @@ def higher_order_grad(
         return problem.finish(found.get(orders[0], problem.outputs))
     results = [found.get(index, problem.outputs) for index in orders]
     return tuple(map(problem.finish, _apart(results)))
+
+
+def _along(
+    problem: DerivativeProblem, order: object, directions: Tensor
+) -> Tensor | tuple[Tensor, ...]:
+    """Return the derivatives along directions, ``[n, *shape of outputs]``."""
+    check_columns(problem.axes)
+    given = order if isinstance(order, list) else [order]
+    counts = [count for count in map(as_count, given) if count and count > 0]
+    if not counts or len(counts) < len(given):
+        raise ValueError(message("derivative.along.order", value=shorten(order)))
+    found = problem.along(read_directions(directions, problem.inputs, problem.axes), counts)
+    results = tuple(map(problem.finish, _apart(found[count] for count in counts)))
+    return results if isinstance(order, list) else results[0]
+
+
+def _request(order: Any) -> Hashable:
+    """Return an order in a form that equals that of no other, None where no plan is kept for it.
+
+    A plan is for one or several orders that are all different and not 0.
+    """
+    if type(order) is list:
+        requests = [*map(_request, order)]
+        is_one = None in requests or len({*requests}) < len(requests)
+        return None if is_one else (list, *requests)
+    counts = order if type(order) is tuple else (order,)
+    return order if {*map(type, counts)} == {int} and any(counts) else None
 
 
 def _apart(results: Iterable[Tensor]) -> Iterator[Tensor]:

@@ -6,11 +6,14 @@ depends on row b of the other alone, it is ``(*batch, *channels, *columns)``:
     J[b, c, i] = d u[b, c] / d x[b, i]
 """
 
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import Function, Inputs
-from leafgrad._derivative.multi_indices import check_columns, index_of
+from leafgrad._derivative.multi_indices import check_columns, index_of, read_columns
 from leafgrad._derivative.problem import Method, parse_problem
 from leafgrad._derivative.row_independence import RowsArgument
 from leafgrad._derivative.taylor.modes import recording, run_in
@@ -23,6 +26,7 @@ def jacobian(
     outputs: Tensor | Function,
     inputs: Inputs,
     *,
+    dims: Sequence[int] | None = None,
     create_graph: bool = True,
     method: Method = "auto",
     rows: RowsArgument = "proven",
@@ -37,6 +41,8 @@ def jacobian(
             or a function that computes one, as for `higher_order_grad`.
         inputs: The floating point tensor of shape ``(*batch, *columns)`` that `outputs` was
             computed from, as for `laplacian`.
+        dims: The columns to differentiate in, in their order, as for `laplacian`: then the result
+            ends in ``(len(dims),)``. All columns if not given.
         create_graph: Record the result, so that it can be differentiated further.
         method: As for `higher_order_grad`.
         rows: As for `higher_order_grad`.
@@ -60,11 +66,14 @@ def jacobian(
         >>> field = torch.stack([x * y, x + 2 * y], dim=1)
         >>> jacobian(field, points)[0].tolist()
         [[2.0, 1.0], [1.0, 2.0]]
+        >>> jacobian(x * y, points, dims=[1]).tolist()
+        [[1.0], [3.0]]
     """
     problem = parse_problem(
         outputs, inputs, by_column=True, create_graph=create_graph, method=method, rows=rows
     )
     check_columns(problem.axes)
-    orders = [index_of(problem.axes, column) for column in range(problem.axes.columns)]
+    orders = [index_of(problem.axes, column) for column in read_columns(dims, problem.axes)]
     found, _ = problem.answer(orders)
-    return problem.finish(problem.by_column([found[order] for order in orders]))
+    first = [found[order] for order in orders]
+    return problem.finish(problem.by_column(first) if dims is None else torch.stack(first, -1))

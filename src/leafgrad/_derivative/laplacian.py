@@ -6,29 +6,25 @@ depends on row b of the other alone, it has the shape of u. In columns i, or alo
     L[b, c] = sum_i d^2 u[b, c] / d x[b, i]^2        L[b, c] = sum_n s_n^T H[b, c] s_n
 """
 
-from collections.abc import Iterable, Sequence
-from itertools import islice
-from typing import Literal, cast, overload
+from collections.abc import Sequence
+from typing import Literal, overload
 
 from torch import Tensor
 
 from leafgrad._arguments.signature import public_function
 from leafgrad._derivative.arguments import (
-    Axes,
     Function,
     Inputs,
-    as_count,
-    check_differentiable,
-    shorten,
 )
 from leafgrad._derivative.dependence import raise_if_apart
-from leafgrad._derivative.multi_indices import check_columns
+from leafgrad._derivative.multi_indices import check_columns, read_columns, read_directions
 from leafgrad._derivative.problem import (
     DerivativeProblem,
     Method,
     parse_problem,
 )
 from leafgrad._derivative.row_independence import RowsArgument
+from leafgrad._derivative.small_networks import by_kept_plan, may_be_kept
 from leafgrad._derivative.taylor.modes import recording, run_in
 from leafgrad._derivative.under_compile import traceable
 from leafgrad._messages import message
@@ -134,8 +130,21 @@ def laplacian(  # noqa: PLR0913 (each by name)
     """
     if not isinstance(with_gradient, bool):
         raise TypeError(message("derivative.flag", name="with_gradient", value=with_gradient))
+    request = None
+    is_plain = dims is None and directions is None and not with_gradient
+    if is_plain and may_be_kept(method, rows, create_graph):
+        request = "laplacian"
+        second = by_kept_plan(request, outputs, inputs, create_graph=create_graph)
+        if second is not None:
+            return sum(second[1:], second[0])
     problem = parse_problem(
-        outputs, inputs, by_column=True, create_graph=create_graph, method=method, rows=rows
+        outputs,
+        inputs,
+        by_column=True,
+        create_graph=create_graph,
+        method=method,
+        rows=rows,
+        request=request,
     )
     try:
         along = _along(dims, directions, problem)
@@ -153,54 +162,7 @@ def _along(
     """Return the columns to add up, or the directions, ``[n, *batch, *columns]``."""
     check_columns(problem.axes)
     if directions is None:
-        return _columns(dims, problem.axes)
+        return read_columns(dims, problem.axes)
     if dims is not None:
         raise ValueError(message("derivative.laplacian.both"))
-    return _directions(directions, problem)
-
-
-def _directions(directions: Tensor, problem: DerivativeProblem) -> Tensor:
-    """Return directions ``[n, *batch, *columns]``, with a batch of 1s where rows share them."""
-    check_differentiable("directions", directions)
-    (batch, row, _), inputs = problem.axes, problem.inputs
-    if directions.dtype != inputs.dtype or directions.device != inputs.device:
-        types = {"dtype": inputs.dtype, "device": inputs.device, "other": directions.dtype}
-        types["other_device"] = directions.device
-        raise TypeError(message("derivative.laplacian.directions-type", **types))
-    if directions.shape[1:] == row and len(directions):
-        return directions.reshape(-1, *[1] * len(batch), *row)
-    if directions.shape[1:] == inputs.shape and len(directions):
-        return directions
-    sizes = {"row": _list_sizes(row), "inputs": _list_sizes(inputs.shape)}
-    shape = tuple(directions.shape)
-    raise ValueError(message("derivative.laplacian.directions-shape", shape=shape, **sizes))
-
-
-def _list_sizes(sizes: Sequence[int]) -> str:
-    return ", ".join(map(str, sizes))
-
-
-def _columns(dims: Sequence[int] | None, axes: Axes) -> list[int]:
-    """Return the columns to add up, or raise where `dims` does not name them."""
-    columns = list(range(axes.columns)) if dims is None else _ints(dims, at_most=axes.columns)
-    if not columns:
-        raise ValueError(message("derivative.laplacian.dims-empty", value=shorten(dims)))
-    count = axes.columns
-    if not set(columns) <= set(range(count)) or len(set(columns)) < len(columns):
-        words = {"last": count - 1, "value": shorten(dims)}
-        if min(columns) >= 0 or not all(-count <= column < count for column in columns):
-            raise ValueError(message("derivative.laplacian.dims-range", **words))
-        counted = [column % count for column in columns]
-        raise ValueError(message("derivative.laplacian.dims-from-end", counted=counted, **words))
-    return columns
-
-
-def _ints(dims: object, at_most: int) -> list[int]:
-    """Return the entries as ints, one more than there may be where there are more."""
-    if isinstance(dims, Iterable) and not (isinstance(dims, Tensor) and not dims.dim()):
-        counts = [as_count(dim) for dim in islice(dims, at_most + 1)]
-        if None not in counts:
-            return cast("list[int]", counts)
-    count = as_count(dims)
-    key = "derivative.laplacian.dims-type" if count is None else "derivative.laplacian.dims-int"
-    raise TypeError(message(key, value=shorten(dims), count=count))
+    return read_directions(directions, problem.inputs, problem.axes)

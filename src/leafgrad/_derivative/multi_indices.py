@@ -1,11 +1,12 @@
 """Multi-indices of first and second order, column by column."""
 
-from collections.abc import Sequence
-from itertools import combinations_with_replacement
+from collections.abc import Iterable, Sequence
+from itertools import combinations_with_replacement, islice
+from typing import cast
 
 from torch import Tensor
 
-from leafgrad._derivative.arguments import Axes, MultiIndex
+from leafgrad._derivative.arguments import Axes, MultiIndex, as_count, check_differentiable, shorten
 from leafgrad._messages import message
 
 
@@ -25,9 +26,9 @@ def index_of(axes: Axes, *columns: int) -> MultiIndex:
     return tuple(index)
 
 
-def pairs_of(axes: Axes) -> list[tuple[int, int]]:
+def pairs_of(columns: Iterable[int]) -> list[tuple[int, int]]:
     """Return all pairs of columns, the lower one first."""
-    return [*combinations_with_replacement(range(axes.columns), 2)]
+    return [*combinations_with_replacement(columns, 2)]
 
 
 def second_order_weights(
@@ -45,5 +46,52 @@ def second_order_weights(
     s = along.flatten(1 + rows).reshape(*along.shape[: 1 + rows], *[1] * (ndim - rows), -1)
     return {
         index_of(axes, i, j): (s[..., i] * s[..., j]).sum(0) * (1 if i == j else 2)
-        for i, j in pairs_of(axes)
+        for i, j in pairs_of(range(axes.columns))
     }
+
+
+def read_directions(directions: Tensor, inputs: Tensor, axes: Axes) -> Tensor:
+    """Return directions ``[n, *batch, *columns]``, with a batch of 1s where rows share them."""
+    check_differentiable("directions", directions)
+    batch, row, _ = axes
+    if directions.dtype != inputs.dtype or directions.device != inputs.device:
+        types = {"dtype": inputs.dtype, "device": inputs.device, "other": directions.dtype}
+        types["other_device"] = directions.device
+        raise TypeError(message("derivative.laplacian.directions-type", **types))
+    if directions.shape[1:] == row and len(directions):
+        return directions.reshape(-1, *[1] * len(batch), *row)
+    if directions.shape[1:] == inputs.shape and len(directions):
+        return directions
+    sizes = {"row": _list_sizes(row), "inputs": _list_sizes(inputs.shape)}
+    shape = tuple(directions.shape)
+    raise ValueError(message("derivative.laplacian.directions-shape", shape=shape, **sizes))
+
+
+def _list_sizes(sizes: Sequence[int]) -> str:
+    return ", ".join(map(str, sizes))
+
+
+def read_columns(dims: Sequence[int] | None, axes: Axes) -> list[int]:
+    """Return the columns that `dims` names, or raise where `dims` does not name them."""
+    columns = list(range(axes.columns)) if dims is None else _ints(dims, at_most=axes.columns)
+    if not columns:
+        raise ValueError(message("derivative.laplacian.dims-empty", value=shorten(dims)))
+    count = axes.columns
+    if not set(columns) <= set(range(count)) or len(set(columns)) < len(columns):
+        words = {"last": count - 1, "value": shorten(dims)}
+        if min(columns) >= 0 or not all(-count <= column < count for column in columns):
+            raise ValueError(message("derivative.laplacian.dims-range", **words))
+        counted = [column % count for column in columns]
+        raise ValueError(message("derivative.laplacian.dims-from-end", counted=counted, **words))
+    return columns
+
+
+def _ints(dims: object, at_most: int) -> list[int]:
+    """Return the entries as ints, one more than there may be where there are more."""
+    if isinstance(dims, Iterable) and not (isinstance(dims, Tensor) and not dims.dim()):
+        counts = [as_count(dim) for dim in islice(dims, at_most + 1)]
+        if None not in counts:
+            return cast("list[int]", counts)
+    count = as_count(dims)
+    key = "derivative.laplacian.dims-type" if count is None else "derivative.laplacian.dims-int"
+    raise TypeError(message(key, value=shorten(dims), count=count))

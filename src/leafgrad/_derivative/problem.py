@@ -1,6 +1,6 @@
 """What is to be differentiated, and by which method: Taylor mode where it has rules, or reverse."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
 import torch
@@ -8,6 +8,7 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._derivative.arguments import (
+    MOST_DERIVATIVES,
     Axes,
     Function,
     Inputs,
@@ -35,16 +36,17 @@ from leafgrad._derivative.reverse import (
 )
 from leafgrad._derivative.row_behaviour import behaviour_of
 from leafgrad._derivative.row_independence import RowProof, RowsArgument, check_vouch
+from leafgrad._derivative.small_networks import follow_plan, keep_plan, make_plan, may_be_nested
 from leafgrad._derivative.taylor import Taylor, Unsupported, check_rules
 from leafgrad._messages import message
 
 Method = Literal["auto", "taylor", "reverse"]
 _METHODS = get_args(Method)
-_ROWS = get_args(RowsArgument)
+ROWS = get_args(RowsArgument)
 Vouched = Literal["proven", "vouched for"]
 
 
-def parse_problem(
+def parse_problem(  # noqa: PLR0913 (each by name)
     outputs: Tensor | Function,
     inputs: Inputs,
     *,
@@ -53,13 +55,14 @@ def parse_problem(
     method: str,
     rows: str,
     allow_unused: bool | None = None,
+    request: Hashable = None,
 ) -> "DerivativeProblem":
     """Check what is given, and compute outputs where they are given as a function."""
     if torch.compiler.is_exporting():
         raise RuntimeError(message("derivative.export"))
     if method not in _METHODS:
         raise ValueError(message("derivative.method", value=method))
-    if rows not in _ROWS:
+    if rows not in ROWS:
         raise ValueError(message("derivative.rows", value=rows))
     for name, flag in (("create_graph", create_graph), ("allow_unused", allow_unused or False)):
         if not isinstance(flag, bool):
@@ -87,6 +90,7 @@ def parse_problem(
         rows=rows,
         allow_unused=allow_unused,
         joined=joined,
+        request=request,
     )
 
 
@@ -121,6 +125,7 @@ class DerivativeProblem(NamedTuple):
     rows: str
     allow_unused: bool | None
     joined: JoinedInputs | None = None  # where inputs are several tensors
+    request: Hashable = None  # what the caller asks for, where a plan for it can be kept
 
     def answer(self, orders: list[MultiIndex]) -> tuple[dict[MultiIndex, Tensor], Manner]:
         """Return the derivatives of all `orders`, none of which is 0, and how they were computed.
@@ -132,6 +137,8 @@ class DerivativeProblem(NamedTuple):
             zeros = {index: self._zeros() for index in orders}
             return zeros, Manner(None, "zeros" if orders else "order-0", None)
         try:
+            if nested := self._nested(orders, path):
+                return nested, Manner("reverse", "small", "proven")
             taylor = self._taylor(path)
             proof = self._proof(path, max(map(sum, orders)))
             if self._is_for_one_pass(orders) and (
@@ -175,11 +182,40 @@ class DerivativeProblem(NamedTuple):
                 raise
         return total, self.by_column(first) if with_gradient else None, manner
 
+    def along(self, directions: Tensor, orders: Sequence[int]) -> dict[int, Tensor]:
+        """Return derivatives along directions, ``[n, *shape of outputs]``, of all `orders`.
+
+        The directions are ``[n, *batch, *columns]``; any axis of their batch may have size 1.
+        """
+        if self.method == "reverse":
+            raise ValueError(message("derivative.along.reverse"))
+        if len(directions) * max(orders) > MOST_DERIVATIVES:
+            raise ValueError(message("derivative.along.too-many", most=MOST_DERIVATIVES))
+        path = self._path()
+        if path is None:
+            zeros = self.inputs.new_zeros(len(directions), *self.outputs.shape)
+            return {order: zeros.clone() for order in orders}
+        problem = self._replace(method="taylor")
+        try:
+            problem._check_proof(self._proof(path, max(orders)))  # noqa: SLF001 (its own)
+            return self._taylor(path).along(directions, orders)
+        except Unsupported as error:
+            raise RuntimeError(message("derivative.not-taylor", reason=error)) from None
+        except RuntimeError as error:
+            raise_if_freed(error, path.nodes)
+            raise
+
     def _laplacian(
         self, along: Sequence[int] | Tensor, gradient_in: Sequence[int], path: _autograd.Path
     ) -> tuple[Tensor, list[Tensor], Manner]:
         """Return the sum of second derivatives and first ones, each of the shape of `outputs`."""
         reason, proof = None, self._proof(path, 2)
+        if not isinstance(along, Tensor):
+            second = [index_of(self.axes, column, column) for column in along]
+            first = [index_of(self.axes, column) for column in gradient_in]
+            if nested := self._nested(second + first, path):
+                total = sum([nested[order] for order in second[1:]], nested[second[0]])
+                return total, [nested[o] for o in first], Manner("reverse", "small", "proven")
         if self.method != "reverse":
             try:
                 self._check_proof(proof)
@@ -230,17 +266,46 @@ class DerivativeProblem(NamedTuple):
             return False
         return self.outputs.numel() <= len(set(orders)) * self.axes.batch.numel()
 
+    def _nested(
+        self, orders: list[MultiIndex], path: _autograd.Path
+    ) -> dict[MultiIndex, Tensor] | None:
+        """Return derivatives from nested passes, None where Taylor mode or sharing is better."""
+        outputs, inputs, is_first = self.outputs, self.inputs, max(map(sum, orders)) == 1
+        parts = self.joined.parts if self.joined else (inputs,)
+        if self.method != "auto" or not may_be_nested(outputs, parts, self.axes.batch.numel()):
+            return None
+        is_shared, base = self._is_shared(), _autograd.base(outputs)
+        is_part = base is not None and base.numel() != outputs.numel()
+        if is_shared and (is_first or is_part):
+            return None
+        made = make_plan(outputs, inputs, self.joined, self.axes, path, orders)
+        if made is None:
+            return None
+        one, nodes = made
+        source, what = self._shared_source()
+        gradient = recall(source, inputs, what, path) if is_shared else None
+        given = one, outputs, parts, nodes
+        found = follow_plan(*given, create_graph=self.create_graph, gradient=gradient)
+        if found is None:
+            return None
+        derivatives, first = found
+        if is_shared and first is not None and first.grad_fn is not None:
+            for order in orders:  # Callers get no view.
+                if _autograd.base(derivatives[order]) is not None:
+                    derivatives[order] = derivatives[order].clone()
+                remember(source, inputs, what, first, derivatives[order])
+        if self.request is not None and not (is_shared and len(orders) == 1):
+            keep_plan(self.request, one, outputs, parts, nodes)
+        return derivatives
+
     def _in_one_pass(
         self, orders: list[MultiIndex], taylor: Taylor, proof: RowProof
     ) -> dict[MultiIndex, Tensor] | None:
         """Return first derivatives from a reverse pass per channel, None where rows may meet."""
-        source, known = self.outputs, None
-        what: tuple[Any, ...] = ()
+        known = None
         is_shared = self._is_shared() and self.outputs.numel() == self.axes.batch.numel()
+        source, what = self._shared_source()
         if is_shared:
-            base = _autograd.base(self.outputs)
-            source = self.outputs if base is None else base
-            what = tuple(self.outputs.shape), self.outputs.stride(), self.outputs.storage_offset()
             known = recall(source, self.inputs, what, taylor.path)
         if known is not None:
             gradients = [known]
@@ -258,6 +323,12 @@ class DerivativeProblem(NamedTuple):
             for part in parts.values():
                 remember(source, self.inputs, what, gradients[0], part)
         return parts
+
+    def _shared_source(self) -> tuple[Tensor, Hashable]:
+        """Return the tensor that outputs is a view of, or outputs, and which part of it this is."""
+        base, outputs = _autograd.base(self.outputs), self.outputs
+        what = tuple(outputs.shape), outputs.stride(), outputs.storage_offset()
+        return outputs if base is None else base, what
 
     def _is_shared(self) -> bool:
         """Return whether another call may ask for another part of the same derivative."""

@@ -152,7 +152,7 @@ def _gradient(channel: Tensor, inputs: Tensor, *, create_graph: bool) -> Tensor:
     """Return the gradient of each row, shaped as `inputs`; zeros where none arrives."""
     if not channel.requires_grad:
         return torch.zeros_like(inputs)
-    gradient = _autograd.gradient_of_all(channel, inputs, create_graph=create_graph)
+    (gradient,) = _autograd.gradients_of_all(channel, [inputs], create_graph=create_graph)
     return torch.zeros_like(inputs) if gradient is None else gradient
 
 

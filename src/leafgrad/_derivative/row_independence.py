@@ -199,6 +199,14 @@ def _row_index(number: int, batch: torch.Size) -> list[int]:
     return [int(place) for place in torch.unravel_index(torch.tensor(number), batch)]
 
 
+def labels_are_in_place(path: _autograd.Path, seeds: Known, outputs: Tensor, batch: int) -> bool:
+    """Return whether labels, those of the inputs given, are enough to prove that rows are apart."""
+    known = dict(seeds)
+    if not all(_pass_labels(node, edges, known) for node, edges in path.nodes.items()):
+        return False
+    return known.get(path.end) == label_batch(outputs.shape, batch)
+
+
 # --- The walk
 
 

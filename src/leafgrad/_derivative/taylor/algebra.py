@@ -124,3 +124,20 @@ def squares(directions: int, others: int = 0) -> Algebra:
     last = directions + others
     products = {(direction, direction): last for direction in range(directions)}
     return Algebra(degrees=(1,) * last + (2,), products=products)
+
+
+@cache
+def rays(count: int, order: int) -> Algebra:
+    """Make the algebra of several directions, each with its own powers up to `order`.
+
+    Products of different directions are dropped. Power p of direction n is the element
+    ``(p - 1) count + n``.
+    """
+    products = {
+        (p * count + n, q * count + n): (p + q + 1) * count + n
+        for p in range(order)
+        for q in range(order - p - 1)
+        for n in range(count)
+    }
+    degrees = tuple(power for power in range(1, order + 1) for _ in range(count))
+    return Algebra(degrees=degrees, products=products)

@@ -25,6 +25,7 @@ from leafgrad._derivative.taylor.algebra import (
     basis_of,
     closure,
     monomials,
+    rays,
     squares,
 )
 from leafgrad._derivative.taylor.attempts import Attempt, attempts, search
@@ -97,6 +98,23 @@ class Taylor(NamedTuple):
         asked = {place[column]: 1 for column in gradient_in} | {last: 2}
         found = self._in_range(squares(len(along), len(others)), moved, asked)
         return found[last], [found[place[column]] for column in gradient_in]
+
+    @run_in(lambda taylor, *_: taylor.mode())
+    def along(self, directions: Tensor, orders: Collection[int]) -> dict[int, Tensor]:
+        """Return derivatives ``[n, *shape of outputs]`` of all `orders` along n directions.
+
+        These are ``[n, *batch, *columns]``. Raise `Unsupported` where there is no answer.
+        """
+        count, algebra = len(directions), rays(len(directions), max(orders))
+        moved = Moved(tuple(range(count)), (), directions)
+        asked = {
+            (order - 1) * count + n: math.factorial(order)
+            for order in sorted(orders)
+            for n in range(count)
+        }
+        found = self._in_range(algebra, moved, asked)
+        places = {order: range((order - 1) * count, order * count) for order in orders}
+        return {order: torch.stack([found[n] for n in places[order]]) for order in orders}
 
     def records_itself(self) -> bool:
         """Return whether a derivative carries its graph, or need not, if formulas are PyTorch's."""

@@ -1,0 +1,120 @@
+"""The stochastic Taylor derivative estimator: operators of high order in many columns, by sampling.
+
+A pass along the graph gives ``D^k u[v, ..., v]``, the derivative of order k along a direction v.
+For random v its mean is a differential operator, at the cost of a few directions instead of all
+columns. For ``v ~ N(0, I)`` and even k it is ``(k - 1)!!`` times the power k/2 of the Laplacian
+(Isserlis' theorem); for ``v = e_i`` with i drawn from d columns, the sum of all
+``d^k u / d x_i^k`` divided by d.
+
+Shi, Hu, Lin and Kawaguchi, Stochastic Taylor Derivative Estimator: Efficient amortization for
+arbitrary differential operators, NeurIPS 2024, arXiv 2412.00088.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Generator, Tensor
+
+from leafgrad._arguments.signature import public_function
+from leafgrad._derivative.arguments import Function, as_count
+from leafgrad._derivative.multi_indices import check_columns, read_columns
+from leafgrad._derivative.problem import parse_problem
+from leafgrad._derivative.row_independence import RowsArgument
+from leafgrad._derivative.taylor.modes import recording, run_in
+from leafgrad._messages import message
+
+
+@public_function()
+@run_in(recording)
+def stde(  # noqa: PLR0913 (each by name)
+    outputs: Tensor | Function,
+    inputs: Tensor,
+    order: int = 2,
+    *,
+    samples: int,
+    kind: Literal["laplacian", "diagonal"] = "laplacian",
+    dims: Sequence[int] | None = None,
+    generator: Generator | None = None,
+    create_graph: bool = True,
+    rows: RowsArgument = "proven",
+) -> Tensor:
+    """Estimate a differential operator in many columns from derivatives along random directions.
+
+    The estimate is unbiased, and the pass carries `samples` directions instead of all columns.
+
+    Args:
+        outputs: What to differentiate, as for `laplacian`.
+        inputs: The tensor to differentiate with respect to, as for `laplacian`.
+        order: The order of the operator.
+        samples: How many directions to draw. All rows share them.
+        kind: ``"laplacian"``: the Laplacian for order 2, the biharmonic operator for order 4, and
+            so on, from Gaussian directions (random signs for order 2, which vary less).
+            ``"diagonal"``: the sum of the unmixed derivatives of any order, from columns drawn
+            without replacement, so that it is exact for as many samples as columns.
+        dims: The columns of the operator, as for `laplacian`.
+        generator: The source of random numbers, PyTorch's own if not given.
+        create_graph: Record the result, so that it can be differentiated further.
+        rows: As for `higher_order_grad`.
+
+    Returns:
+        The estimate for each row and channel, in the shape of `outputs`.
+
+    Raises:
+        TypeError: As `higher_order_grad` does.
+        ValueError: If `order`, `samples`, `kind` or `dims` does not fit.
+        RuntimeError: As ``higher_order_grad(..., method="taylor")`` does.
+
+    Note:
+        The square of an estimate is not unbiased: it exceeds the square of the operator by the
+        variance. For an unbiased gradient of a squared residual, multiply the residuals of two
+        independent estimates.
+
+    Example:
+        >>> import torch
+        >>> from leafgrad import stde
+        >>> x = torch.ones(2, 100, requires_grad=True)
+        >>> u = (x**2).sum(1)
+        >>> stde(u, x, samples=8).tolist()  # the Laplacian, here without any variance
+        [200.0, 200.0]
+        >>> stde((x**3).sum(1), x, 3, samples=8, kind="diagonal").tolist()
+        [600.0, 600.0]
+    """
+    problem = parse_problem(
+        outputs, inputs, by_column=True, create_graph=create_graph, method="auto", rows=rows
+    )
+    check_columns(problem.axes)
+    columns, order = read_columns(dims, problem.axes), as_count(order) or 0
+    count = as_count(samples)
+    if count is None or count < 1:
+        raise ValueError(message("derivative.along.samples", value=samples))
+    if kind not in ("laplacian", "diagonal"):
+        raise ValueError(message("derivative.along.kind", value=kind))
+    if order < 1:
+        raise ValueError(message("derivative.along.order", value=order))
+    factor = len(columns) if kind == "diagonal" else 1 / math.prod(range(1, order, 2))
+    if kind == "laplacian" and order % 2:
+        raise ValueError(message("derivative.along.odd", value=order))
+    drawn = _draw(kind, order, count, len(columns), generator)
+    directions = torch.zeros(len(drawn), problem.axes.columns, dtype=drawn.dtype)
+    directions[:, columns] = drawn
+    batch = [1] * len(problem.axes.batch)
+    along = directions.to(problem.inputs).reshape(-1, *batch, *problem.axes.row)
+    if order == 2:  # noqa: PLR2004 (whose sum a pass carries by itself)
+        total, _, _ = problem.laplacian(along, with_gradient=False)
+    else:
+        total = problem.along(along, [order])[order].sum(0)
+    return problem.finish(total * (factor / len(drawn)))
+
+
+def _draw(kind: str, order: int, samples: int, columns: int, generator: Generator | None) -> Tensor:
+    """Return random directions ``[n, columns]``, drawn where the generator is."""
+    device = "cpu" if generator is None else generator.device
+    if kind == "diagonal":
+        chosen = torch.randperm(columns, generator=generator, device=device)[:samples].cpu()
+        return torch.eye(columns, dtype=torch.float64)[chosen]
+    shape = samples, columns
+    if order > 2:  # noqa: PLR2004
+        return torch.randn(shape, generator=generator, device=device, dtype=torch.float64).cpu()
+    return torch.randint(2, shape, generator=generator, device=device).cpu().double() * 2 - 1

@@ -1,0 +1,101 @@
+"""Few points are differentiated by nested passes, with the answers and refusals of Taylor mode."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from leafgrad import explain_derivative, higher_order_grad, laplacian
+from leafgrad._derivative import small_networks
+from leafgrad._messages import message
+
+CALLS: dict[str, tuple[int, Callable[[Tensor, Any], Any]]] = {
+    "first": (1, lambda u, x: higher_order_grad(u, x, 1)),
+    "second": (1, lambda u, x: higher_order_grad(u, x, 2)),
+    "third": (1, lambda u, x: higher_order_grad(u, x, (3,))),
+    "mixed": (2, lambda u, x: higher_order_grad(u, x, (1, 1))),
+    "list": (2, lambda u, x: torch.stack(higher_order_grad(u, x, [(1, 0), (0, 2)]))),
+    "laplacian": (2, laplacian),
+}
+MIXED: dict[str, Callable[[Tensor], Tensor]] = {
+    "cat": lambda h: torch.cat([h[1:], h[:1]], 0),
+    "sum": lambda h: h * h.sum(0, keepdim=True),
+    "transpose": lambda h: h + h.t(),
+}
+PRECISE: dict[str, tuple[Callable[[Tensor], Tensor], bool]] = {
+    "silu": (nn.functional.silu, True),
+    "saturated": (lambda x: nn.functional.silu(x + 9), False),
+    "large": (lambda x: (1e12 * x).sin(), False),
+    "softplus": (nn.functional.softplus, False),
+}
+SMALL = message("derivative.because.small")
+
+
+def network(columns: int) -> tuple[nn.ParameterList, Callable[[Tensor], Tensor]]:
+    torch.manual_seed(0)
+    first, second = torch.randn(columns, 8), torch.randn(8, 1)
+    weights = nn.ParameterList([first.double(), second.double()])
+
+    def call(x: Tensor) -> Tensor:
+        h = x @ weights[0]
+        h = torch.cat([h[:, :4].tanh() * h[:, 4:].sin(), nn.functional.silu(h[:, 4:])], 1)
+        result: Tensor = (2 - h / 3) @ weights[1]
+        return result
+
+    return weights, call
+
+
+@pytest.mark.parametrize("is_several", [False, True])
+@pytest.mark.parametrize("name", CALLS)
+def test_answers_on_both_sides_of_the_threshold_are_the_same(
+    name: str, monkeypatch: pytest.MonkeyPatch, *, is_several: bool
+) -> None:
+    columns, call = CALLS[name]
+    weights, net = network(columns)
+    found = []
+    for most in (small_networks._MOST_ELEMENTS, {(2, 2): 1, (2, 3): 1, (3, 3): 1}):
+        monkeypatch.setattr(small_networks, "_MOST_ELEMENTS", most)
+        monkeypatch.setattr(small_networks, "_plans", {})
+        for _ in range(2):  # The second call follows the plan that the first one kept.
+            x = torch.linspace(-1, 1, 5 * columns).double().reshape(5, columns)
+            parts = [part.clone().requires_grad_() for part in x.split(1, 1)]
+            inputs = tuple(parts) if is_several else x.requires_grad_()
+            outputs = net(torch.cat(parts, 1) if is_several else x)
+            derivative = call(outputs, inputs)
+            found.append((derivative, *torch.autograd.grad(derivative.square().sum(), [*weights])))
+    for other in found[1:]:
+        for one, two in zip(found[0], other, strict=True):
+            assert torch.allclose(one, two, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("mix", MIXED.values(), ids=MIXED)
+def test_rows_that_meet_are_refused_after_a_plan_was_kept(order: int, mix: Any) -> None:
+    x = torch.rand(5, 1, requires_grad=True)
+    first, last = nn.Linear(1, 5), nn.Linear(5, 1)
+
+    def call(move: Callable[[Tensor], Tensor]) -> Tensor:
+        return higher_order_grad(last(move(first(x).tanh()).sin()), x, order)
+
+    for _ in range(2):
+        call(lambda h: torch.cat([h[:, 1:], h[:, :1]], 1))
+    with pytest.raises(RuntimeError, match="each row of outputs must depend on the same row"):
+        call(mix)
+
+
+@pytest.mark.parametrize(("function", "is_small"), PRECISE.values(), ids=PRECISE)
+def test_what_might_lose_digits_is_left_to_taylor_mode(
+    function: Callable[[Tensor], Tensor], *, is_small: bool
+) -> None:
+    x = torch.rand(3, 1, requires_grad=True)
+    assert (explain_derivative(function, x, 2).because == SMALL) == is_small
+
+
+def test_an_order_that_only_equals_another_is_refused_after_a_plan_was_kept() -> None:
+    x = torch.rand(3, 1, requires_grad=True)
+    higher_order_grad(x.sin(), x, 1)
+    order: Any = True
+    with pytest.raises(TypeError):
+        higher_order_grad(x.sin(), x, order)
