@@ -115,7 +115,8 @@ def ours(**options: Any) -> Callable[..., Tensor]:
         if cell.what == "hessian":
             return our_hessian(u[:, 0], given, **settings).sum((1, 2)).unsqueeze(1)
         order: Any = (cell.what, *[0] * (cell.columns - 1))
-        return higher_order_grad(u, given, order, **settings)
+        derivative: Tensor = higher_order_grad(u, given, order, **settings)
+        return derivative
 
     return take
 

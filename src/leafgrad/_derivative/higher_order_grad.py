@@ -102,8 +102,9 @@ def higher_order_grad(  # noqa: PLR0913 (each by name)
             all orders, which costs little more per order; it has a rule for most of PyTorch's
             operations, and `taylor_rule` adds one's own. ``"reverse"`` nests reverse passes, which
             costs about three times more per order. ``"auto"`` takes Taylor mode, but reverse mode
-            where Taylor mode has no answer, and for first derivatives, where a pass per channel is
-            cheaper than a series per column.
+            where Taylor mode has no answer, for first derivatives, where a pass per channel is
+            cheaper than a series per column, and for few points on the CPU, through operations
+            whose formulas are right at any order.
         rows: ``"proven"``: each row of `outputs` must be proven to depend on the same row of
             `inputs` only, or an error names the operation in which rows may meet.
             ``"independent"``: you promise this where it cannot be proven, as through a custom
@@ -139,7 +140,7 @@ def higher_order_grad(  # noqa: PLR0913 (each by name)
         get the same numbers as without, each in a tensor of its own; but what hooks do, they do
         once.
 
-        Reverse mode, which ``"auto"`` takes for a first derivative too where that is cheaper, is
+        Reverse mode, which ``"auto"`` takes for first derivatives and few points as well, is
         what nested calls of `torch.autograd.grad` are: hooks on the way run and may change
         gradients, and each pass adds to the ``.grad`` of a tensor in between that has
         ``retain_grad()``. The backward of a custom function on the way is called once more, to see
