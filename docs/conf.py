@@ -53,7 +53,8 @@ extensions = [
     "stays_english",
     "value_classes",
 ]
-exclude_patterns = ["_build", "_templates", "decisions"]  # which are read in the repository
+# Decisions are read in the repository, and blind checks only run.
+exclude_patterns = ["_build", "_templates", "checks", "decisions"]
 templates_path = ["_templates"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
