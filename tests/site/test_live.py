@@ -222,6 +222,5 @@ def test_unreadable_expression_is_reported(opened: Callable[..., Page]) -> None:
 @needs_site
 def test_figures_are_on_pages_and_the_scripts_are_small() -> None:
     pages = "".join(file.read_text("utf-8") for file in Path(SITE).rglob("*.html"))
-    placed = {"valley", "retain-graph", "detach", "create-graph", "residual-weight"}
-    assert {*re.findall('data-figure="([^"]*)', pages)} >= placed
+    assert {*re.findall('data-figure="([^"]*)', pages)} == {*SPECS}
     assert sum(file.stat().st_size for file in SCRIPT_FILES) < 40_000
