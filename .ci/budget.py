@@ -23,14 +23,16 @@ COMMENT_OF_JS = re.compile(COMMENT.pattern + r"|(?<![:\\])//[^\n]*", re.DOTALL)
 
 
 class Size(NamedTuple):
-    """The code in a file or a room: its lines, statements and longest line."""
+    """The code in a file or a room: its lines, those of Python, its statements and longest line."""
 
     lines: int = 0
+    python: int = 0
     statements: int = 0
     longest: int = 0
 
     def __add__(self, other: "Size") -> "Size":  # type: ignore[override]
-        return Size(self[0] + other[0], self[1] + other[1], max(self[2], other[2]))
+        sums = (mine + theirs for mine, theirs in zip(self[:3], other[:3], strict=True))
+        return Size(*sums, max(self.longest, other.longest))
 
 
 def measure_python(text: str) -> Size:
@@ -45,7 +47,8 @@ def measure_python(text: str) -> Size:
         code -= {*range(node.lineno, (node.end_lineno or node.lineno) + 1)}
     statements = sum(isinstance(node, ast.stmt) for node in ast.walk(tree)) - len(documented)
     lines = text.splitlines()
-    return Size(len(code), statements, max((len(lines[n - 1]) for n in code), default=0))
+    longest = max((len(lines[n - 1]) for n in code), default=0)
+    return Size(len(code), len(code), statements, longest)
 
 
 def is_docstring(node: ast.AST) -> bool:
@@ -60,7 +63,7 @@ def measure_web(text: str, comment: re.Pattern[str]) -> Size:
     """Count the lines of JavaScript or CSS that are left without comments."""
     code = comment.sub(lambda match: match[1] or "", text)
     lines = [line for line in code.splitlines() if line.strip()]
-    return Size(len(lines), 0, max(map(len, lines), default=0))
+    return Size(len(lines), longest=max(map(len, lines), default=0))
 
 
 def measure(file: Path) -> Size:
@@ -95,7 +98,7 @@ def main(arguments: list[str]) -> int:
     broken = 0
     for room in budget["rooms"]:
         size = sum_of(room)
-        density = size.statements / max(size.lines, 1)
+        density = size.statements / max(size.python, 1)
         over = (
             size.lines > room["lines"]
             or size.longest > room["longest"]

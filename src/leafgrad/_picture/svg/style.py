@@ -34,58 +34,36 @@ OPEN_FONTS = '"DejaVu Sans Mono","Liberation Mono"'
 
 # What is no accent takes the colour of the text around it.
 STYLE = f"""
-.{CLASS}{{{LIGHT};
-font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,{OPEN_FONTS},monospace;
+.{CLASS}{{{LIGHT};font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,{OPEN_FONTS},monospace;
 font-size:{FACT_SIZE}px;max-width:none;height:auto}}
 :root.{CLASS}{{color-scheme:light dark;color:CanvasText;background:Canvas}}
 @media(prefers-color-scheme:dark){{.{CLASS}{{{DARK}}}{LIGHT_PAGES}{{{LIGHT}}}}}
 {DARK_PAGES}{{{DARK}}}
-.{CLASS} text{{fill:currentColor;
-text-anchor:middle;
-white-space:pre;
-unicode-bidi:isolate}}
+.{CLASS} text{{fill:currentColor;text-anchor:middle;white-space:pre;unicode-bidi:isolate}}
 .{CLASS} .name{{font-size:{NAME_SIZE}px;font-weight:bold}}
 .{CLASS} .port{{font-size:{PORT_SIZE}px}}
 .{CLASS} .start{{text-anchor:start}}
 .{CLASS} .alarm{{fill:var(--lg-alarm);font-weight:bold}}
 .{CLASS} .value{{fill:var(--lg-leaf);font-weight:bold}}
 .{CLASS} .grad{{fill:var(--lg-root);font-weight:bold}}
-.{CLASS} .box{{fill:currentColor;
-fill-opacity:.05;
-stroke:currentColor;
-stroke-opacity:.6}}
+.{CLASS} .box{{fill:currentColor;fill-opacity:.05;stroke:currentColor;stroke-opacity:.6}}
 .{CLASS} .module{{stroke-width:2}}
 .{CLASS} [class*=order-]{{fill:var(--lg-order);fill-opacity:.1}}
 .{CLASS} .order-2{{fill-opacity:.2}}
 .{CLASS} .order-3{{fill-opacity:.32}}
-.{CLASS} .behind{{fill:none;
-stroke:currentColor;
-stroke-opacity:.6;
-stroke-linejoin:round}}
+.{CLASS} .behind{{fill:none;stroke:currentColor;stroke-opacity:.6;stroke-linejoin:round}}
 .{CLASS} .root{{fill:none;stroke:var(--lg-root);stroke-width:1.5}}
-.{CLASS} .leaf{{fill:var(--lg-leaf);
-fill-opacity:.12;
-stroke:var(--lg-leaf);
-stroke-width:1.5}}
-.{CLASS} .freed{{stroke:var(--lg-alarm);
-stroke-opacity:1;
-stroke-dasharray:5 3;
-stroke-width:1.5}}
+.{CLASS} .leaf{{fill:var(--lg-leaf);fill-opacity:.12;stroke:var(--lg-leaf);stroke-width:1.5}}
+.{CLASS} .freed{{stroke:var(--lg-alarm);stroke-opacity:1;stroke-dasharray:5 3;stroke-width:1.5}}
 .{CLASS} .modified{{stroke:var(--lg-alarm);stroke-opacity:1;stroke-width:3}}
-.{CLASS} .frozen{{fill:none;
-stroke:currentColor;
-stroke-opacity:.6;
-stroke-dasharray:3 2}}
+.{CLASS} .frozen{{fill:none;stroke:currentColor;stroke-opacity:.6;stroke-dasharray:3 2}}
 .{CLASS} .input{{fill:none}}
 .{CLASS} .free{{stroke-dasharray:2 3}}
 .{CLASS} .frame{{fill:none;stroke:currentColor;stroke-opacity:.35}}
 .{CLASS} .beyond{{fill:none;stroke-dasharray:5 3}}
 .{CLASS} .bar{{fill:currentColor;fill-opacity:.55}}
 .{CLASS} .rail{{fill:currentColor;fill-opacity:.12}}
-.{CLASS} .links{{fill:none;
-stroke:currentColor;
-stroke-width:1.2;
-opacity:.6}}
+.{CLASS} .links{{fill:none;stroke:currentColor;stroke-width:1.2;opacity:.6}}
 .{CLASS} .heads{{opacity:.8}}
 .{CLASS} .head{{fill:currentColor}}
 .{CLASS} .stub{{fill:none;stroke:currentColor;stroke-width:1.5}}
