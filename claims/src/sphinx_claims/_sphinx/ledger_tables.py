@@ -68,7 +68,8 @@ def about(claim: Mapping[str, Any]) -> Iterator[str]:
     if claim["kind"] is not None:
         yield say(claim["kind"])
         yield from claim["scope"]
-        yield from (check["text"] for check in claim["evidence"] if check["kind"] == "rule")
+        tried = [check["text"] for check in claim["evidence"] if check["kind"] == "rule"]
+        yield from (text.removeprefix("for_all ") for text in tried)
 
 
 def _counts(numbers: Mapping[str, int]) -> str:
