@@ -1,0 +1,81 @@
+"""Colour the code of a page with half of its tags: those that no style of the site knows are none.
+
+Punctuation and plain names look like the text around them in the light as in the dark, a dot is
+part of a name, and neighbours of one colour share it. What is left has the shortest tag that there
+is, which leafgrad.css sets upright. Code in a sentence is one word or several, none of which the
+theme knows by its own tag.
+"""
+
+import re
+from functools import cache
+from typing import Any
+
+from docutils import nodes
+from pygments.styles import get_style_by_name
+from pygments.token import STANDARD_TYPES, Text, Whitespace
+from sphinx.application import Sphinx
+from sphinx.util.typing import ExtensionMetadata
+
+AFTER_LINKS = 600
+BLOCK = re.compile(r"(<pre\b[^>]*>)(?:<span></span>(?!\n))?(.*?</pre>)", re.DOTALL)
+WORD = re.compile('<span class="pre">([^<]*)</span>')
+UNKNOWN = re.compile(r'(?<=[" ])docutils (?=(?:literal|container)[ \w-]*")')
+DOT = '<span class="o">.</span>'
+NEIGHBOURS = re.compile(r'(<span class="(\w+)">[^<]*)</span>( *)<span class="\2">')
+COLOURED = re.compile(r'<span class="(\w+)">([^<]*)</span>')
+
+
+@cache
+def plain(*styles: str) -> re.Pattern[str]:
+    """Match what looks like text in each of the styles, whatever is in it."""
+    looks = [get_style_by_name(name).style_for_token for name in styles]
+    kinds = (
+        name
+        for token, name in STANDARD_TYPES.items()
+        if name
+        if token is Whitespace or all(look(token)["color"] == look(Text)["color"] for look in looks)
+        if not any(look(token)[face] for look in looks for face in ("bold", "italic", "bgcolor"))
+    )
+    return re.compile(rf'<span class="(?:{"|".join(kinds)})">([^<]*)</span>')
+
+
+def lighter(code: str, known: re.Pattern[str]) -> str:
+    """Write highlighted code with fewer tags."""
+    code = known.sub(r"\1", code).replace(DOT, ".")
+    before = ""
+    while code != before:
+        before, code = code, NEIGHBOURS.sub(r"\1\3", code)
+    return COLOURED.sub(r"<i class=\1>\2</i>", code)
+
+
+def lighten(
+    app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: nodes.document | None
+) -> None:
+    """Write the code of a page as it is written."""
+    config = app.config
+    known = plain(config.pygments_style, config.pygments_dark_style)
+    for part in {"body", "toc"}.intersection(context):
+        shown = WORD.sub(r"\1", UNKNOWN.sub("", context[part]))
+        context[part] = BLOCK.sub(lambda found: found[1] + lighter(found[2], known), shown)
+
+
+def keep_formatters(app: Sphinx) -> None:
+    """Let blocks of code share what colours them: Sphinx makes one, and its styles, for each."""
+    highlighter = getattr(app.builder, "highlighter", None)
+    if highlighter is not None:
+        make, kept = highlighter.get_formatter, dict[str, Any]()
+
+        def formatter(**options: Any) -> Any:
+            key = repr(sorted(options.items()))
+            if key not in kept:
+                kept[key] = make(**options)
+            return kept[key]
+
+        highlighter.get_formatter = formatter
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Touch each page once its code has links, which go by what is plain."""
+    app.connect("builder-inited", keep_formatters)
+    app.connect("html-page-context", lighten, priority=AFTER_LINKS)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
