@@ -5,7 +5,6 @@ A finding becomes pieces of text with a style each; only the last step knows col
 
 import linecache
 import os
-import textwrap
 from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import groupby
@@ -14,7 +13,7 @@ from typing import NamedTuple, TextIO
 from leafgrad._diagnosis.diagnosis import Diagnosis, Help, Span
 from leafgrad._diagnosis.edits import start_of_method
 from leafgrad._display.markup import visible
-from leafgrad._display.text_width import cells
+from leafgrad._display.text_width import cells, wrap
 from leafgrad._graph.code_files import short_path
 from leafgrad._graph.nodes import Source
 from leafgrad._messages import message
@@ -124,25 +123,19 @@ def _finding(one: Diagnosis) -> Iterator[Line]:
 
 def _headline(one: Diagnosis) -> Iterator[Line]:
     kind = f"{message(f'report.severity.{one.severity}')}[{one.code}]"
-    first, *rest = _wrap(f"{kind}: {one.headline}", "  ")
+    first, *rest = _line(kind, one.headline, "  ")
     yield [Piece(kind, one.severity), Piece(first.removeprefix(kind), "bold")]
     yield from ([Piece(line, "bold")] for line in rest)
 
 
 def _paragraph(label: str, style: str, text: str) -> Iterator[Line]:
-    first, *rest = _wrap(f"{label}: {text}", " " * (cells(label) + 2))
+    first, *rest = _line(label, text, " " * (cells(label) + 2))
     yield [Piece(label, style), Piece(first.removeprefix(label))]
     yield from ([Piece(line)] for line in rest)
 
 
-def _wrap(text: str, indent: str) -> list[str]:
-    return textwrap.wrap(
-        visible(text),
-        WIDTH,
-        subsequent_indent=indent,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+def _line(label: str, text: str, indent: str) -> list[str]:
+    return wrap(visible(message("report.line", label=label, text=text)), WIDTH, indent)
 
 
 def _help(one: Help, gutter: int) -> Iterator[Line]:
@@ -228,7 +221,8 @@ def columns_of(source: Source, text: str) -> tuple[int, int]:
 
 def _place(source: Source) -> str:
     column = "" if source.column is None else f":{source.column + 1}"
-    within = f" {message('report.in')} {source.function}"
+    within = message("report.in", function=source.function)
     within = "" if source.function == "<module>" else within
-    through = f" (through {source.library})" if source.library else ""
-    return f"{short_path(source.file)}:{source.line}{column}{within}{through}"
+    place = f"{short_path(source.file)}:{source.line}{column}{within}"
+    is_through = source.library is not None
+    return message("sources.through", place=place, library=source.library) if is_through else place

@@ -1,12 +1,12 @@
 """A card: a title, rows of facts and sentences about them, as text and as HTML."""
 
 import re
-import textwrap
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from html import escape
 
 from leafgrad._display.markup import visible
+from leafgrad._display.text_width import cells, wrap
 
 WIDTH = 79
 
@@ -27,13 +27,12 @@ class Card:
 
     def to_text(self) -> str:
         """Return the card for a terminal, aligned and wrapped below 80 columns."""
-        width = max(len(name) for name, _ in self.rows)
-        rows = (f"  {name:{width}}  {fact}" for name, fact in self.rows)
-        sentences = (
-            textwrap.fill(visible(one), WIDTH, initial_indent="  - ", subsequent_indent="    ")
-            for one in self.sentences
-        )
-        return "\n".join([*map(visible, [self.title, *rows]), *sentences])
+        width = max(cells(name) for name, _ in self.rows)
+        rows = (f"  {name}{'':{width - cells(name)}}  {fact}" for name, fact in self.rows)
+        lines = [
+            line for one in self.sentences for line in wrap(f"  - {visible(one)}", WIDTH, "    ")
+        ]
+        return "\n".join([*map(visible, [self.title, *rows]), *lines])
 
     def to_html(self) -> str:
         """Return the card for a notebook or a page, in the colours of the page."""

@@ -1,10 +1,12 @@
 """The width of text: in columns of a terminal, and in pixels of a picture."""
 
 import os
+import re
 import sys
+import textwrap
 import unicodedata
 
-from leafgrad._messages import message
+from leafgrad._messages import HAN, WIDE, message
 
 WIDTH = 80
 LEAST_WIDTH = 60
@@ -42,6 +44,34 @@ def _cells_of_one(character: str) -> int:
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+_OPENING, _CLOSING = "\uff08\u300a\u201c", "\u201d"
+_WORD = re.compile(
+    f" *[{_OPENING}]*(?:{HAN}|[^ {_OPENING}{_CLOSING}{WIDE[1:]}+)?"
+    f"(?:(?![{_OPENING}]|{HAN}){WIDE}|{_CLOSING})*"
+)
+"""A word or a Chinese character, with the marks that cannot be parted from it."""
+
+
+def wrap(text: str, width: int, indent: str = "", *, breaks: bool = False) -> list[str]:
+    """Break a text into lines, between words and between Chinese characters.
+
+    Args:
+        text: The text.
+        width: How many columns a line has.
+        indent: What each line but the first begins with.
+        breaks: Whether a word that is too long for a line is broken.
+    """
+    if cells(text) == len(text):
+        options = {"break_long_words": breaks, "break_on_hyphens": breaks}
+        return textwrap.wrap(text, width, subsequent_indent=indent, **options)
+    lines = [""]
+    for word in _WORD.findall(text.replace("\n", " ")):
+        if lines[-1] and cells(lines[-1] + word) > width:
+            lines.append(indent)
+        lines[-1] += word.lstrip() if lines[-1] == indent else word
+    return lines
 
 
 def elide(text: str, width: int) -> str:

@@ -25,7 +25,7 @@ def count(number: int, noun: str) -> str:
 def first_few(texts: Sequence[str], most: int) -> str:
     """Return up to `most` texts, and the number of the others."""
     left = [message("lists.more", count=len(texts) - most)] if len(texts) > most else []
-    return ", ".join([*texts[:most], *left])
+    return message("lists.comma").join([*texts[:most], *left])
 
 
 def shape_text(sizes: tuple[int | str, ...] | None) -> str:

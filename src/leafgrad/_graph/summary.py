@@ -73,15 +73,15 @@ class TensorSummary:
         if self.unread is not None:
             return message("unread.text", reason=self.unread)
         if self.numbers is None:
-            return ", ".join(self._facts())
+            return message("lists.facts").join(self._facts())
         numbers = [*map(number_text, self.numbers)]
         return numbers[0] if len(numbers) == 1 else f"[{', '.join(numbers)}]"
 
     def _facts(self) -> Iterator[str]:
         if self.mean is not None:
-            yield f"mean {number_text(self.mean)}"
+            yield message("summary.mean", value=number_text(self.mean))
         if self.norm is not None:
-            yield f"norm {number_text(self.norm)}"
+            yield message("summary.norm", value=number_text(self.norm))
         if self.nans:
             yield f"{self.nans} nan"
         if self.infinities:
@@ -100,10 +100,10 @@ def brief_text(summary: TensorSummary) -> str:
         return message("unread.brief")
     if summary.numbers is not None and len(summary.numbers) == 1:
         return number_text(summary.numbers[0])
-    norm = "" if summary.norm is None else f"norm {summary.norm:.2g}"
+    norm = "" if summary.norm is None else message("summary.norm", value=f"{summary.norm:.2g}")
     nans = f"{summary.nans} nan" if summary.nans else ""
     infinities = f"{summary.infinities} inf" if summary.infinities else ""
-    return ", ".join(filter(None, [norm, nans, infinities]))
+    return message("lists.facts").join(filter(None, [norm, nans, infinities]))
 
 
 def norms_text(summaries: Iterable[TensorSummary | None]) -> str:

@@ -1,9 +1,11 @@
 """Every sentence that the library prints, draws or raises, in the reader's language."""
 
 import os
+import re
 import tomllib
 from functools import cache
 from importlib.resources import files
+from string import Formatter
 from typing import Any
 
 LANGUAGES = ("en", "zh_CN")
@@ -56,10 +58,34 @@ def message(key: str, /, **slots: object) -> str:
         slots: The values for its placeholders. If the message differs between one and several,
             ``count`` decides which form it takes.
     """
-    entry = _messages(language()).get(key) or _messages(ENGLISH)[key]
+    if slots.get("kind") == "infinity":
+        slots["kind"] = message("report.infinity")
+    translated = {} if language() == ENGLISH else _messages(language())
+    if key in translated:
+        return _fill_in_chinese(translated[key], slots)
+    entry = _messages(ENGLISH)[key]
     if isinstance(entry, dict):
         entry = entry["one" if slots["count"] == 1 else "other"]
     return str(entry).format(**slots)
+
+
+class _Marking(Formatter):
+    """Marks where each value begins and ends."""
+
+    def format_field(self, value: object, format_spec: str) -> str:
+        return f"\0{super().format_field(value, format_spec)}\0"
+
+
+HAN = "[\u4e00-\u9fff]"
+WIDE = "[\u3000-\u303f\u4e00-\u9fff\uff00-\uff60]"
+_JOINED = re.compile(f"(?<={WIDE})[ \0]*\0[ \0]*(?={WIDE})")
+_APART = re.compile(f"(?<={HAN})\0+(?=[A-Za-z0-9`([])|(?<=[A-Za-z0-9`)\\]])\0+(?={HAN})")
+
+
+def _fill_in_chinese(text: str, slots: dict[str, object]) -> str:
+    """Fill the slots, with a space where Chinese meets Latin and none within Chinese."""
+    marked = _JOINED.sub("", _Marking().vformat(text, (), slots))
+    return _APART.sub(" ", marked).replace("\0", "")
 
 
 def has_message(key: str) -> bool:

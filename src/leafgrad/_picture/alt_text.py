@@ -26,8 +26,10 @@ def description(view: View, direction: Direction) -> str:
     """Return a sentence for each box of a small picture; for a large one, its roots."""
     if len(view.boxes) > MOST_SENTENCES:
         starts = [_box_in_words(box, direction) for box in view.boxes if box.is_root]
-        return message("alt.roots", names=", ".join(starts), count=len(view.boxes))
-    return " ".join(_box_sentence(box, view, direction) for box in view.boxes)
+        return message(
+            "alt.roots", names=message("lists.comma").join(starts), count=len(view.boxes)
+        )
+    return message("lists.sentence").join(_box_sentence(box, view, direction) for box in view.boxes)
 
 
 def _box_sentence(box: Box, view: View, direction: Direction) -> str:
@@ -43,7 +45,7 @@ def _box_sentence(box: Box, view: View, direction: Direction) -> str:
     if box.copies > 1:
         name = message("alt.times", name=name, count=box.copies)
     else:
-        name = ", ".join([name, *(line.text for line in number_lines(box.node))])
+        name = message("lists.facts").join([name, *(line.text for line in number_lines(box.node))])
     listed = message("lists.and").join(ends or [message("alt.nothing")])
     return _capitalize(message(f"alt.{direction}", name=name, ends=listed))
 

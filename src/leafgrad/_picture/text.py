@@ -1,6 +1,5 @@
 """A traced graph as text: a line for each node, or a summary of a large graph."""
 
-import textwrap
 from collections import Counter
 from collections.abc import Container, Iterator, Sequence
 from operator import attrgetter
@@ -9,7 +8,7 @@ from typing import NamedTuple
 from leafgrad import _autograd
 from leafgrad._display.markup import Markup, preformatted, visible
 from leafgrad._display.table import table
-from leafgrad._display.text_width import WIDTH, cells, elide
+from leafgrad._display.text_width import WIDTH, cells, elide, wrap
 from leafgrad._display.units import count, first_few, shape_text, torch_name
 from leafgrad._graph.graph import Graph, gradient_turns_of, sinks_of, value_turns_of
 from leafgrad._graph.nodes import (
@@ -51,7 +50,7 @@ def header(graph: Graph, width: int = WIDTH) -> Iterator[str]:
     if shared := _kind_text(graph.nodes[0], _common_fields(graph)):
         facts.append(message("text.all", kind=shared))
     facts.append(message("text.saved", tensors=count(len(graph.saved), "tensor")))
-    sentences = [", ".join(facts)]
+    sentences = [message("lists.facts").join(facts)]
     if graph.failure is not None:
         sentences.append(str(graph.failure))
     if graph.is_freed:
@@ -59,9 +58,9 @@ def header(graph: Graph, width: int = WIDTH) -> Iterator[str]:
     if any(saved.is_modified for saved in graph.saved):
         sentences.append(message("text.modified"))
     for sentence in sentences:
-        yield from textwrap.wrap(sentence, width)
+        yield from wrap(sentence, width, breaks=True)
     for sentence in _not_finite_lines(graph):
-        yield from textwrap.wrap(sentence, width, break_long_words=False, break_on_hyphens=False)
+        yield from wrap(sentence, width)
 
 
 def _not_finite_lines(graph: Graph) -> Iterator[str]:
@@ -160,7 +159,7 @@ def _input_lines(graph: Graph, width: int) -> list[str]:
         words = source.name, shape_text(source.shape), torch_name(source.dtype)
         inputs.append(" ".join(filter(None, [*words, message("text.at-nodes", nodes=nodes)])))
     listed = first_few(inputs, MOST_IN_A_CELL)
-    return textwrap.wrap(message("text.inputs", inputs=listed), width)
+    return wrap(message("text.inputs", inputs=listed), width, breaks=True)
 
 
 def _rows(graph: Graph, detail: Detail) -> list[tuple[str, ...]]:
@@ -210,7 +209,7 @@ def _summary(graph: Graph, width: int) -> Iterator[str]:
     yield _first_names(message("text.leaves", count=len(leaves)), leaves, width)
     if graph.inputs:
         yield from _input_lines(graph, width)
-    yield from textwrap.wrap(more, width)
+    yield from wrap(more, width, breaks=True)
 
 
 def _first_names(what: str, names: Sequence[str], width: int) -> str:

@@ -26,7 +26,7 @@ def describe_forward(visit: Visit, visits: Visits) -> str:
     key = "steps.box.forward-from" if slots["inputs"] else "steps.box.forward"
     turning = [node for node in (*visit.leaves, *visit.nodes) if node.value_turns]
     turns = (_describe_turn(node.value_turn_kind, node) for node in turning)
-    return " ".join([message(key, **slots), *turns])
+    return message("lists.sentence").join([message(key, **slots), *turns])
 
 
 def describe_backward(visit: Visit, visits: Visits, head: Visit | None) -> str:
@@ -41,7 +41,7 @@ def describe_backward(visit: Visit, visits: Visits, head: Visit | None) -> str:
     if nbytes := visits.freed_bytes.get(visit):
         sentences.append(message("steps.box.frees", bytes=size(nbytes)))
     turning = [node for node in (*visit.nodes, *leaves) if node.gradient_turns]
-    return " ".join(
+    return message("lists.sentence").join(
         [*sentences, *(_describe_turn(node.gradient_turn_kind, node) for node in turning)]
     )
 

@@ -120,7 +120,7 @@ class TensorDescription(ShownAsCard):
         if self.output_nr:
             node = _words("output", node=node, number=self.output_nr)
         rows = (
-            (_words("tensor"), ", ".join(_traits(self))),
+            (_words("tensor"), message("lists.facts").join(_traits(self))),
             *_rows_of_subclass(self),
             ("requires_grad", str(self.requires_grad)),
             ("is_leaf", _words("unknown") if self.is_leaf is None else str(self.is_leaf)),
@@ -133,7 +133,8 @@ class TensorDescription(ShownAsCard):
                 str(_words("no-version") if self.version is None else self.version),
             ),
         )
-        title = f"{self.name or message('tensor.unnamed')}: {role_text(self.role)}"
+        name = self.name or message("tensor.unnamed")
+        title = message("report.line", label=name, text=role_text(self.role))
         return Card(title=title, rows=rows, sentences=self.why)
 
 
@@ -153,7 +154,7 @@ def _rows_of_subclass(description: TensorDescription) -> Iterator[tuple[str, str
         yield _words("class"), d.subclass
     if d.placements is not None:
         shape = _words("shape", shape=shape_text(d.local_shape))
-        yield _words("local-part"), ", ".join([shape, *d.placements])
+        yield _words("local-part"), message("lists.facts").join([shape, *d.placements])
         yield _words("mesh"), str(d.mesh)
 
 
@@ -163,7 +164,7 @@ def _rows_of_hooks(description: TensorDescription) -> Iterator[tuple[str, str]]:
     kinds = {"changing": d.hooks, "after": d.post_accumulate_hooks}
     counts = [_words(kind, count=number) for kind, number in kinds.items() if number]
     if counts:
-        yield _words("hooks"), ", ".join(counts)
+        yield _words("hooks"), message("lists.facts").join(counts)
 
 
 GRAD = {

@@ -1,11 +1,10 @@
 """The legend under a picture: facts about the graph, and the meaning of the signs."""
 
-import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from leafgrad._display.markup import Markup, element, path, text
-from leafgrad._display.text_width import OF_LATIN
+from leafgrad._display.text_width import OF_LATIN, wrap
 from leafgrad._display.units import size
 from leafgrad._graph.nodes import SavedTensor
 from leafgrad._messages import message
@@ -60,7 +59,7 @@ def legend(
         heat: The colours of the boxes.
     """
     letters = int(WIDTH / FACT_SIZE / OF_LATIN)
-    fact_lines = [line for fact in facts for line in textwrap.wrap(fact, letters)]
+    fact_lines = [line for fact in facts for line in wrap(fact, letters, breaks=True)]
     entries = [*_entries(view, measured, most, style, heat)]
     markup = [_text(fact, 0, number * LINE) for number, fact in enumerate(fact_lines)]
     for number, (sign, meaning) in enumerate(entries):
