@@ -13,6 +13,8 @@ from string import Formatter
 import pytest
 
 import leafgrad
+from leafgrad import _messages
+from leafgrad._messages import HAN
 
 SOURCE = Path(leafgrad.__file__).parent
 PREFIXES = {"message": "", "has_message": "", "count": "counts.", "_words": "tensor.rows."}
@@ -119,10 +121,48 @@ def test_each_call_fills_the_slots_of_its_message() -> None:
     assert unfilled == []
 
 
-@pytest.mark.parametrize("language", ["zh_CN"])
-def test_translation_has_known_keys_and_slots(language: str) -> None:
-    for key, texts in read_messages(language).items():
-        assert slots_of(texts) <= slots_of(ENGLISH[key])
+CHINESE = read_messages("zh_CN")
+
+
+def test_translation_has_known_keys_slots_and_columns() -> None:
+    for key, texts in CHINESE.items():
+        assert slots_of(texts) == slots_of(ENGLISH[key]), key
+        if key.endswith("heading"):  # split at commas
+            assert texts[0].count(", ") == ENGLISH[key][0].count(", "), key
+
+
+def test_translation_has_a_space_between_chinese_and_latin() -> None:
+    apart = re.compile(f"{HAN}[A-Za-z0-9`]|[A-Za-z0-9`]{HAN}|{HAN}[,.;:!?]|[，。；：] ")
+    wrong = {key for key, texts in CHINESE.items() if any(map(apart.search, texts))}
+    assert {key for key in wrong if not key.endswith("heading")} == set()
+
+
+@pytest.fixture
+def chinese(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_messages, "_chosen", ["zh_CN"])
+
+
+@pytest.mark.usefixtures("chinese")
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("alt.no-gradient", "输入 `x`", "输入 `x` 不需要梯度。"),
+        ("alt.no-gradient", "一个输入", "一个输入不需要梯度。"),
+        ("frozen.constant.headline", "全部 2 个参数", "全部 2 个参数不需要梯度"),
+        ("other-tensor.headline", "参数", "损失不依赖参数，而是依赖另一个张量"),
+    ],
+)
+def test_value_in_chinese_has_a_space_only_beside_latin(key: str, value: str, text: str) -> None:
+    slot = (*slots_of(ENGLISH[key]),)
+    assert _messages.message(key, **dict.fromkeys(slot, value)) == text
+
+
+@pytest.mark.usefixtures("chinese")
+def test_message_without_translation_appears_in_english(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(_messages._messages("zh_CN"), "counts.node")
+    monkeypatch.delitem(_messages._messages("zh_CN"), "player.next")
+    assert _messages.message("counts.node", count=1) == "1 node"
+    assert _messages.messages_of("player")["next"] == ENGLISH["player.next"][0]
 
 
 def test_import_reads_no_messages() -> None:

@@ -11,7 +11,7 @@ import torch
 from leafgrad import trace_graph
 from leafgrad._display.markup import element, path, text
 from leafgrad._display.table import table
-from leafgrad._display.text_width import cells, elide, shorten, width
+from leafgrad._display.text_width import cells, elide, shorten, width, wrap
 from leafgrad._display.units import count, size
 
 X = torch.ones(2, requires_grad=True)
@@ -129,3 +129,12 @@ def test_elements_and_paths_as_markup() -> None:
     written = '<a class="x y" aria-label="&quot;" x="1.2" y="2" z="3"/>'
     assert element("a", class_="x y", aria_label='"', x=1.25, y=2.0, z=3) == written
     assert path((1.0, 2.26), "h3", "v4") == "M1 2.3h3v4"
+
+
+@pytest.mark.parametrize("width", [10, 17, 40])
+def test_wrapped_chinese_fits_and_no_line_begins_with_a_mark(width: int) -> None:
+    text = "反向传播（从 `loss` 开始）：把 `x` 换成“叶子”，因此 `.grad` 为 None；请重试。"
+    lines = wrap(text, width, "  ")
+    assert max(map(cells, lines)) <= width
+    assert not any(line.lstrip()[0] in "，。、；：）”" or line[-1] in "（“" for line in lines)
+    assert "".join(lines).replace(" ", "") == text.replace(" ", "")
