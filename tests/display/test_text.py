@@ -136,5 +136,5 @@ def test_wrapped_chinese_fits_and_no_line_begins_with_a_mark(width: int) -> None
     text = "反向传播（从 `loss` 开始）：把 `x` 换成“叶子”，因此 `.grad` 为 None；请重试。"
     lines = wrap(text, width, "  ")
     assert max(map(cells, lines)) <= width
-    assert not any(line.lstrip()[0] in "，。、；：）”" or line[-1] in "（“" for line in lines)
+    assert not any(line.lstrip()[0] in "，。、；：）" or line[-1] in "（“" for line in lines)
     assert "".join(lines).replace(" ", "") == text.replace(" ", "")

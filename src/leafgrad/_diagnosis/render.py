@@ -103,7 +103,8 @@ def _lines(diagnoses: Sequence[Diagnosis], more: str) -> Iterator[Line]:
 
 
 def _finding(one: Diagnosis) -> Iterator[Line]:
-    yield from _headline(one)
+    kind = f"{message(f'report.severity.{one.severity}')}[{one.code}]"
+    yield from _paragraph(kind, one.severity, one.headline, "bold")
     spans = [span for span in (one.primary, *one.secondary) if span is not None]
     edited = [edit.line for help_text in one.help for edit in help_text.edits]
     lines = [line for span in spans for line in (span.source.line, span.source.end_line or 0)]
@@ -121,21 +122,12 @@ def _finding(one: Diagnosis) -> Iterator[Line]:
         yield from _paragraph(message(f"report.severity.{after.severity}"), after.severity, also)
 
 
-def _headline(one: Diagnosis) -> Iterator[Line]:
-    kind = f"{message(f'report.severity.{one.severity}')}[{one.code}]"
-    first, *rest = _line(kind, one.headline, "  ")
-    yield [Piece(kind, one.severity), Piece(first.removeprefix(kind), "bold")]
-    yield from ([Piece(line, "bold")] for line in rest)
-
-
-def _paragraph(label: str, style: str, text: str) -> Iterator[Line]:
-    first, *rest = _line(label, text, " " * (cells(label) + 2))
-    yield [Piece(label, style), Piece(first.removeprefix(label))]
-    yield from ([Piece(line)] for line in rest)
-
-
-def _line(label: str, text: str, indent: str) -> list[str]:
-    return wrap(visible(message("report.line", label=label, text=text)), WIDTH, indent)
+def _paragraph(label: str, style: str, text: str, body: str = "") -> Iterator[Line]:
+    indent = " " * (2 if body else cells(label) + 2)
+    shown = visible(message("report.line", label=label, text=text))
+    first, *rest = wrap(shown, WIDTH, indent, break_long_words=False, break_on_hyphens=False)
+    yield [Piece(label, style), Piece(first.removeprefix(label), body)]
+    yield from ([Piece(line, body)] for line in rest)
 
 
 def _help(one: Help, gutter: int) -> Iterator[Line]:
@@ -221,8 +213,6 @@ def columns_of(source: Source, text: str) -> tuple[int, int]:
 
 def _place(source: Source) -> str:
     column = "" if source.column is None else f":{source.column + 1}"
-    within = message("report.in", function=source.function)
-    within = "" if source.function == "<module>" else within
-    place = f"{short_path(source.file)}:{source.line}{column}{within}"
-    is_through = source.library is not None
-    return message("sources.through", place=place, library=source.library) if is_through else place
+    within = "" if source.function == "<module>" else message("report.in", function=source.function)
+    at = f"{short_path(source.file)}:{source.line}{column}{within}"
+    return message("sources.through", place=at, library=source.library) if source.library else at

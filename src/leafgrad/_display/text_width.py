@@ -46,26 +46,22 @@ def _cells_of_one(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-_OPENING, _CLOSING = "\uff08\u300a\u201c", "\u201d"
-_WORD = re.compile(
-    f" *[{_OPENING}]*(?:{HAN}|[^ {_OPENING}{_CLOSING}{WIDE[1:]}+)?"
-    f"(?:(?![{_OPENING}]|{HAN}){WIDE}|{_CLOSING})*"
-)
+_OPENS = "\uff08\u201c"
+_WORD = re.compile(f" *[{_OPENS}]*(?:{HAN}|[^ {_OPENS}{WIDE[1:]}+)?(?:(?![{_OPENS}]|{HAN}){WIDE})*")
 """A word or a Chinese character, with the marks that cannot be parted from it."""
 
 
-def wrap(text: str, width: int, indent: str = "", *, breaks: bool = False) -> list[str]:
+def wrap(text: str, width: int, indent: str = "", **options: bool) -> list[str]:
     """Break a text into lines, between words and between Chinese characters.
 
     Args:
         text: The text.
         width: How many columns a line has.
         indent: What each line but the first begins with.
-        breaks: Whether a word that is too long for a line is broken.
+        options: Options of ``textwrap.wrap``, for a text without Chinese.
     """
     if cells(text) == len(text):
-        options = {"break_long_words": breaks, "break_on_hyphens": breaks}
-        return textwrap.wrap(text, width, subsequent_indent=indent, **options)
+        return textwrap.wrap(text, width, subsequent_indent=indent, **options)  # type: ignore[arg-type]
     lines = [""]
     for word in _WORD.findall(text.replace("\n", " ")):
         if lines[-1] and cells(lines[-1] + word) > width:

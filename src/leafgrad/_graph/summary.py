@@ -3,7 +3,7 @@
 import cmath
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
@@ -73,19 +73,20 @@ class TensorSummary:
         if self.unread is not None:
             return message("unread.text", reason=self.unread)
         if self.numbers is None:
-            return message("lists.facts").join(self._facts())
+            return message("lists.facts").join(_facts(self))
         numbers = [*map(number_text, self.numbers)]
         return numbers[0] if len(numbers) == 1 else f"[{', '.join(numbers)}]"
 
-    def _facts(self) -> Iterator[str]:
-        if self.mean is not None:
-            yield message("summary.mean", value=number_text(self.mean))
-        if self.norm is not None:
-            yield message("summary.norm", value=number_text(self.norm))
-        if self.nans:
-            yield f"{self.nans} nan"
-        if self.infinities:
-            yield f"{self.infinities} inf"
+
+def _facts(summary: TensorSummary, digits: int = 5) -> Iterator[str]:
+    if summary.mean is not None:
+        yield message("summary.mean", value=number_text(summary.mean))
+    if summary.norm is not None:
+        yield message("summary.norm", value=f"{summary.norm:.{digits}g}")
+    if summary.nans:
+        yield f"{summary.nans} nan"
+    if summary.infinities:
+        yield f"{summary.infinities} inf"
 
 
 def worst_of(summaries: Iterable[TensorSummary | None]) -> NotFinite | None:
@@ -100,10 +101,7 @@ def brief_text(summary: TensorSummary) -> str:
         return message("unread.brief")
     if summary.numbers is not None and len(summary.numbers) == 1:
         return number_text(summary.numbers[0])
-    norm = "" if summary.norm is None else message("summary.norm", value=f"{summary.norm:.2g}")
-    nans = f"{summary.nans} nan" if summary.nans else ""
-    infinities = f"{summary.infinities} inf" if summary.infinities else ""
-    return message("lists.facts").join(filter(None, [norm, nans, infinities]))
+    return message("lists.facts").join(_facts(replace(summary, mean=None), digits=2))
 
 
 def norms_text(summaries: Iterable[TensorSummary | None]) -> str:

@@ -5,7 +5,6 @@ import re
 import tomllib
 from functools import cache
 from importlib.resources import files
-from string import Formatter
 from typing import Any
 
 LANGUAGES = ("en", "zh_CN")
@@ -58,34 +57,20 @@ def message(key: str, /, **slots: object) -> str:
         slots: The values for its placeholders. If the message differs between one and several,
             ``count`` decides which form it takes.
     """
-    if slots.get("kind") == "infinity":
-        slots["kind"] = message("report.infinity")
-    translated = {} if language() == ENGLISH else _messages(language())
-    if key in translated:
-        return _fill_in_chinese(translated[key], slots)
+    slots |= {"kind": message("report.infinity")} if slots.get("kind") == "infinity" else {}
+    if language() != ENGLISH and key in (translated := _messages(language())):
+        # The space that a Latin value needs on each side is wrong beside Chinese.
+        marked = _SLOT.sub("\0\\g<0>\0", translated[key]).format(**slots)
+        return _NEEDLESS.sub("", marked).replace("\0", "")
     entry = _messages(ENGLISH)[key]
     if isinstance(entry, dict):
         entry = entry["one" if slots["count"] == 1 else "other"]
     return str(entry).format(**slots)
 
 
-class _Marking(Formatter):
-    """Marks where each value begins and ends."""
-
-    def format_field(self, value: object, format_spec: str) -> str:
-        return f"\0{super().format_field(value, format_spec)}\0"
-
-
-HAN = "[\u4e00-\u9fff]"
-WIDE = "[\u3000-\u303f\u4e00-\u9fff\uff00-\uff60]"
-_JOINED = re.compile(f"(?<={WIDE})[ \0]*\0[ \0]*(?={WIDE})")
-_APART = re.compile(f"(?<={HAN})\0+(?=[A-Za-z0-9`([])|(?<=[A-Za-z0-9`)\\]])\0+(?={HAN})")
-
-
-def _fill_in_chinese(text: str, slots: dict[str, object]) -> str:
-    """Fill the slots, with a space where Chinese meets Latin and none within Chinese."""
-    marked = _JOINED.sub("", _Marking().vformat(text, (), slots))
-    return _APART.sub(" ", marked).replace("\0", "")
+HAN, WIDE = "[\u4e00-\u9fff]", "[\u3000-\u303f\u4e00-\u9fff\uff00-\uff60]"
+_SLOT = re.compile(r"(?<!{){[^{}]+}(?!})")
+_NEEDLESS = re.compile(f"(?<={WIDE})[ \0]*\0[ \0]*(?={WIDE})")
 
 
 def has_message(key: str) -> bool:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from leafgrad._display.units import count, shape_text, size, torch_name
+from leafgrad._display.units import count, first_few, shape_text, size, torch_name
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import SavedTensor, TracedInput, TracedNode
@@ -26,9 +26,7 @@ def description(view: View, direction: Direction) -> str:
     """Return a sentence for each box of a small picture; for a large one, its roots."""
     if len(view.boxes) > MOST_SENTENCES:
         starts = [_box_in_words(box, direction) for box in view.boxes if box.is_root]
-        return message(
-            "alt.roots", names=message("lists.comma").join(starts), count=len(view.boxes)
-        )
+        return message("alt.roots", names=first_few(starts, MOST_LEAVES), count=len(view.boxes))
     return message("lists.sentence").join(_box_sentence(box, view, direction) for box in view.boxes)
 
 

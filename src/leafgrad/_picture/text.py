@@ -57,10 +57,8 @@ def header(graph: Graph, width: int = WIDTH) -> Iterator[str]:
         sentences.append(message("text.freed"))
     if any(saved.is_modified for saved in graph.saved):
         sentences.append(message("text.modified"))
-    for sentence in sentences:
-        yield from wrap(sentence, width, breaks=True)
-    for sentence in _not_finite_lines(graph):
-        yield from wrap(sentence, width)
+    for sentence in (*sentences, *_not_finite_lines(graph)):
+        yield from wrap(sentence, width, break_long_words=False, break_on_hyphens=False)
 
 
 def _not_finite_lines(graph: Graph) -> Iterator[str]:
@@ -159,7 +157,7 @@ def _input_lines(graph: Graph, width: int) -> list[str]:
         words = source.name, shape_text(source.shape), torch_name(source.dtype)
         inputs.append(" ".join(filter(None, [*words, message("text.at-nodes", nodes=nodes)])))
     listed = first_few(inputs, MOST_IN_A_CELL)
-    return wrap(message("text.inputs", inputs=listed), width, breaks=True)
+    return wrap(message("text.inputs", inputs=listed), width)
 
 
 def _rows(graph: Graph, detail: Detail) -> list[tuple[str, ...]]:
@@ -209,7 +207,7 @@ def _summary(graph: Graph, width: int) -> Iterator[str]:
     yield _first_names(message("text.leaves", count=len(leaves)), leaves, width)
     if graph.inputs:
         yield from _input_lines(graph, width)
-    yield from wrap(more, width, breaks=True)
+    yield from wrap(more, width)
 
 
 def _first_names(what: str, names: Sequence[str], width: int) -> str:

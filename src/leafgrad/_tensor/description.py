@@ -133,8 +133,7 @@ class TensorDescription(ShownAsCard):
                 str(_words("no-version") if self.version is None else self.version),
             ),
         )
-        name = self.name or message("tensor.unnamed")
-        title = message("report.line", label=name, text=role_text(self.role))
+        title = f"{self.name or message('tensor.unnamed')}: {role_text(self.role)}"
         return Card(title=title, rows=rows, sentences=self.why)
 
 

@@ -173,7 +173,7 @@ def _of_value(node: TracedNode, trace: GraphTrace) -> Diagnosis:
             at=node.source,
             variant=variant,
             kind=kind,
-            argument=" and ".join(brought),
+            argument=message("lists.and").join(brought),
         )
     inputs = _inputs(node, trace)
     operation = _operation(node)

@@ -59,7 +59,7 @@ def legend(
         heat: The colours of the boxes.
     """
     letters = int(WIDTH / FACT_SIZE / OF_LATIN)
-    fact_lines = [line for fact in facts for line in wrap(fact, letters, breaks=True)]
+    fact_lines = [line for fact in facts for line in wrap(fact, letters)]
     entries = [*_entries(view, measured, most, style, heat)]
     markup = [_text(fact, 0, number * LINE) for number, fact in enumerate(fact_lines)]
     for number, (sign, meaning) in enumerate(entries):
