@@ -14,7 +14,6 @@ import pytest
 
 import leafgrad
 from leafgrad import _messages
-from leafgrad._messages import HAN
 
 SOURCE = Path(leafgrad.__file__).parent
 PREFIXES = {"message": "", "has_message": "", "count": "counts.", "_words": "tensor.rows."}
@@ -121,6 +120,7 @@ def test_each_call_fills_the_slots_of_its_message() -> None:
     assert unfilled == []
 
 
+HAN = "[\u4e00-\u9fff]"
 CHINESE = read_messages("zh_CN")
 
 

@@ -72,12 +72,11 @@ def list_names(names: Sequence[str], among: Sequence[str] = ()) -> str:
     parts = [f"`{name}`" for name in names]
     if len(names) > MOST_NAMES:
         parts = [*_count_by_module(names, among)]
-    comma = message("lists.comma")
     if len(parts) > MOST_NAMES:
         more = len(parts) - MOST_NAMES + 1
-        return message("report.more", listed=comma.join(parts[:-more]), count=more)
+        return message("report.more", listed=", ".join(parts[:-more]), count=more)
     *first, last = parts or [message("report.no-names")]
-    return message("report.and", first=comma.join(first), last=last) if first else last
+    return message("report.and", first=", ".join(first), last=last) if first else last
 
 
 def _count_by_module(names: Sequence[str], among: Sequence[str]) -> Iterator[str]:

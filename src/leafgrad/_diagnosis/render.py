@@ -124,8 +124,10 @@ def _finding(one: Diagnosis) -> Iterator[Line]:
 
 def _paragraph(label: str, style: str, text: str, body: str = "") -> Iterator[Line]:
     indent = " " * (2 if body else cells(label) + 2)
-    shown = visible(message("report.line", label=label, text=text))
-    first, *rest = wrap(shown, WIDTH, indent, break_long_words=False, break_on_hyphens=False)
+    text = message("report.line", label=label, text=text)
+    first, *rest = wrap(
+        visible(text), WIDTH, indent, break_long_words=False, break_on_hyphens=False
+    )
     yield [Piece(label, style), Piece(first.removeprefix(label), body)]
     yield from ([Piece(line, body)] for line in rest)
 

@@ -29,7 +29,7 @@ class Card:
         """Return the card for a terminal, aligned and wrapped below 80 columns."""
         width = max(cells(name) for name, _ in self.rows)
         rows = (f"  {name}{'':{width - cells(name)}}  {fact}" for name, fact in self.rows)
-        lines = [x for one in self.sentences for x in wrap(f"  - {visible(one)}", WIDTH, "    ")]
+        lines = (x for one in self.sentences for x in wrap(f"  - {visible(one)}", WIDTH, "    "))
         return "\n".join([*map(visible, [self.title, *rows]), *lines])
 
     def to_html(self) -> str:

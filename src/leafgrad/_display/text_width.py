@@ -6,7 +6,7 @@ import sys
 import textwrap
 import unicodedata
 
-from leafgrad._messages import HAN, WIDE, message
+from leafgrad._messages import WIDE, message
 
 WIDTH = 80
 LEAST_WIDTH = 60
@@ -46,8 +46,9 @@ def _cells_of_one(character: str) -> int:
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
-_OPENS = "\uff08\u201c"
-_WORD = re.compile(f" *[{_OPENS}]*(?:{HAN}|[^ {_OPENS}{WIDE[1:]}+)?(?:(?![{_OPENS}]|{HAN}){WIDE})*")
+_WORD = re.compile(
+    f" *[\uff08\u201c]*(?:[\u4e00-\u9fff]|[^ {WIDE[1:]}+)?(?:(?![\uff08\u4e00-\u9fff]){WIDE})*"
+)
 """A word or a Chinese character, with the marks that cannot be parted from it."""
 
 

@@ -60,17 +60,19 @@ def message(key: str, /, **slots: object) -> str:
     slots |= {"kind": message("report.infinity")} if slots.get("kind") == "infinity" else {}
     if language() != ENGLISH and key in (translated := _messages(language())):
         # The space that a Latin value needs on each side is wrong beside Chinese.
-        marked = _SLOT.sub("\0\\g<0>\0", translated[key]).format(**slots)
-        return _NEEDLESS.sub("", marked).replace("\0", "")
+        marked = _SLOT.sub("\0\\g<0>\0", translated[key])
+        return _NEEDLESS.sub("", marked.format(**slots)).replace("\0", "")
     entry = _messages(ENGLISH)[key]
     if isinstance(entry, dict):
         entry = entry["one" if slots["count"] == 1 else "other"]
     return str(entry).format(**slots)
 
 
-HAN, WIDE = "[\u4e00-\u9fff]", "[\u3000-\u303f\u4e00-\u9fff\uff00-\uff60]"
-_SLOT = re.compile(r"(?<!{){[^{}]+}(?!})")
-_NEEDLESS = re.compile(f"(?<={WIDE})[ \0]*\0[ \0]*(?={WIDE})")
+WIDE = "[\u3000-\u303f\u4e00-\u9fff\uff00-\uff60]"
+_SLOT, _NEEDLESS = (
+    re.compile(r"(?<!{){[^{}]+}(?!})"),
+    re.compile(f"(?<={WIDE})[ \0]*\0[ \0]*(?={WIDE})"),
+)
 
 
 def has_message(key: str) -> bool:
