@@ -39,6 +39,6 @@ class DerivativeExplanation(ShownAsCard):
             >>> from leafgrad import explain_derivative
             >>> x = torch.ones(2, requires_grad=True)
             >>> explain_derivative(x.sin(), x, 2).to_dict()["method"]
-            'taylor'
+            'reverse'
         """
         return fields_as_json(self)

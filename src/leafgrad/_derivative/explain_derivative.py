@@ -63,7 +63,7 @@ def explain_derivative(
         >>> x = torch.rand(5, 2, requires_grad=True)
         >>> u = torch.nn.Linear(2, 1)(x).tanh()
         >>> explain_derivative(u, x, (2, 0)).method
-        'taylor'
+        'reverse'
         >>> explain_derivative(u, x, laplacian).rows
         'proven'
         >>> print(explain_derivative(u, x, (0, 0)))
