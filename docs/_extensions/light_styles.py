@@ -1,7 +1,7 @@
 """Leave out of the styles what no page has, and no reader looks up.
 
 They are MyST-NB's 512 rules for colours of terminals, the maps from the theme's styles and scripts
-to what its authors wrote, and comments and indents in the scripts of live figures.
+to what its authors wrote, and comments and indents in the script of live figures.
 """
 
 import re
@@ -28,8 +28,8 @@ def lighten(app: Sphinx, error: Exception | None) -> None:
     if error is None and app.builder.format == "html":
         for style in Path(app.outdir, "_static").glob("mystnb.*.css"):
             style.write_text(COLOUR.sub("", style.read_text("utf-8")), "utf-8")
-        for script in Path(app.outdir, "_static", "live").glob("*.js"):
-            script.write_text(COMMENT.sub("", script.read_text("utf-8")), "utf-8")
+        live = Path(app.outdir, "_static", "live.js")
+        live.write_text(COMMENT.sub("", live.read_text("utf-8")), "utf-8")
         for mapping in Path(app.outdir, "_static").rglob("*.map"):
             mapping.unlink()
             mapped = mapping.with_suffix("")

@@ -1,7 +1,7 @@
 """Figures that respond: the directive `{live} NAME` inserts one after its question.
 
 `docs/figures` has a picture of each as it starts, for readers without JavaScript, and
-`figures.toml` its controls and words. The scripts in `_static/live` bring it to life, in the look
+`figures.toml` its controls and words. The script `_static/live.js` brings it to life, in the look
 of a backward pass that one steps through.
 """
 
@@ -22,7 +22,6 @@ from leafgrad._messages import message
 from leafgrad._picture.svg.style import STYLE
 
 FIGURES = Path(__file__).parent.parent / "figures"
-SCRIPTS = ("tape", "drawing", "figures")
 
 
 def translated(part: Any) -> Any:
@@ -70,8 +69,7 @@ def add_scripts(
     """Load the scripts and styles on pages that have a figure."""
     if "data-figure=" in context.get("body", ""):
         app.add_css_file("live.css")
-        for script in SCRIPTS:
-            app.add_js_file(f"live/{script}.js", defer="defer")
+        app.add_js_file("live.js", defer="defer")
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
