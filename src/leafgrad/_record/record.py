@@ -33,7 +33,10 @@ class Recording:
 
     @property
     def log(self) -> Log:
-        """What was written down, with the step that was made last."""
+        """What was written down, with the step that was made last.
+
+        :meta private:
+        """
         if self._log.finish_step is not None:
             self._log.finish_step()
         return self._log
