@@ -272,7 +272,9 @@ class DerivativeProblem(NamedTuple):
         """Return derivatives from nested passes, None where Taylor mode or sharing is better."""
         outputs, inputs, is_first = self.outputs, self.inputs, max(map(sum, orders)) == 1
         parts = self.joined.parts if self.joined else (inputs,)
-        if self.method != "auto" or not may_be_nested(outputs, parts, self.axes.batch.numel()):
+        if self.method != "auto" or torch.compiler.is_compiling():  # a size would be frozen
+            return None
+        if not may_be_nested(outputs, parts, self.axes.batch.numel()):
             return None
         is_shared, base = self._is_shared(), _autograd.base(outputs)
         is_part = base is not None and base.numel() != outputs.numel()

@@ -86,8 +86,6 @@ class Plan(NamedTuple):
 
 def may_be_nested(outputs: Tensor, parts: Sequence[Tensor], rows: int) -> bool:
     """Return whether nothing but time and digits decides between nested passes and Taylor mode."""
-    if torch.compiler.is_compiling():  # a plan depends on the number of points, a graph does not
-        return False
     dtype = outputs.dtype
     if dtype not in _PRECISE or outputs.numel() != rows or _autograd.is_observed(outputs):
         return False
