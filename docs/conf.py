@@ -79,7 +79,9 @@ suppress_warnings = ["config.cache"]  # of the function below, which Sphinx cann
 
 
 def typehints_formatter(annotation: object, _: object) -> str | None:
-    """Write a type variable as its name, without the bound that would be told at each use."""
+    """Write a type variable without its bound, and a class of `torch._C` by its public name."""
+    if getattr(annotation, "__module__", None) == "torch._C":
+        return f":py:class:`torch.{annotation.__name__}`"  # type: ignore[attr-defined]
     return f"``{annotation.__name__}``" if isinstance(annotation, TypeVar) else None
 
 
