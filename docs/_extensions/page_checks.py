@@ -30,7 +30,7 @@ FETCHED_LINKS = {"icon", "stylesheet", "preload", "modulepreload", "prefetch", "
 IN_STYLES = re.compile(r"""(?:url\(|@import)\s*["']?([^"')\s;]+)""")
 BARE = re.compile(r'<(?!img|script|style)\w+(?: class=(?:"[^"]*"|\w+))?>|</(?!script|style)\w+>')
 """What has no more than a look is most of a page, and says nothing here."""
-PICTURE = re.compile(r"<svg\b.*?</svg>|data:image/[^\"']*|srcdoc=\"[^\"]*\"", re.DOTALL)
+PICTURE = re.compile(r"<svg\b.*?</svg>|data:image/[^\"']*|srcdoc='[^']*'", re.DOTALL)
 
 
 class Page(HTMLParser):
