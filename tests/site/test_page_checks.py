@@ -79,4 +79,4 @@ def test_heavy_page_is_reported_unless_pictures_are_the_weight(heavy: str, site:
     assert told(site) == []
     (site / heavy).write_text(noise if heavy.endswith(".js") else f"{HEAD}{BODY}{noise}")
     (problem,) = told(site)
-    assert problem.startswith("a.html: a page must have at most 60,000 bytes compressed, not 6")
+    assert problem.startswith("a.html: a page must have at most 64,000 bytes compressed, not 7")

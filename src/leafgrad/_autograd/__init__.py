@@ -31,6 +31,7 @@ from leafgrad._autograd.engine import (
     gradients_of,
     gradients_of_all,
     is_backward_running,
+    is_memory_missing,
     retained_grads_kept,
     watched_nodes,
 )
@@ -70,6 +71,7 @@ from leafgrad._autograd.forward import (
     keeps,
     kept,
     kept_at_hand,
+    kind_keeps,
     output_types,
     reader_of_kept,
     results_in_slots,

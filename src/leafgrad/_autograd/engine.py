@@ -62,6 +62,12 @@ def _check_memory(node: Node, _: Gradients) -> None:
             raise RuntimeError(message(key, node=name, name=slot.name, lack=lack))
 
 
+def is_memory_missing(nodes: Sequence[Node]) -> bool:
+    """Return whether the memory of anything that these nodes saved is gone."""
+    slots = (slot for node in nodes for slot in saved_slots(node) if slot.state == "live")
+    return any(slot.tensor is not None and lacking_memory(slot.tensor) for slot in slots)
+
+
 def _hook(visit: Visit, node: Node, passed: Gradients, arrived: Gradients) -> None:
     visit(node, arrived, passed)
 

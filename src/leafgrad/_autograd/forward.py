@@ -28,6 +28,11 @@ def kept(node: Node, name: str) -> Any:
     return signed(value) if isinstance(value, (int, tuple)) else value
 
 
+def kind_keeps(kind: type[Node], name: str) -> bool:
+    """Return whether nodes of a kind save something under this name."""
+    return hasattr(kind, f"_saved_{name}")
+
+
 def reader_of_kept(*names: str) -> Callable[[Node], Any]:
     """Return what reads the numbers that a node saved under some names, a tuple of two or more.
 

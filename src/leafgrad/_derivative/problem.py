@@ -150,7 +150,7 @@ class DerivativeProblem(NamedTuple):
             reason = None
             if self.method != "reverse":
                 try:
-                    self._check_proof(proof)
+                    self.check_proof(proof)
                     return taylor.derivatives(orders), Manner("taylor", "rules", "proven")
                 except Unsupported as error:
                     reason = self._check_fallback(error)
@@ -197,7 +197,7 @@ class DerivativeProblem(NamedTuple):
             return {order: zeros.clone() for order in orders}
         problem = self._replace(method="taylor")
         try:
-            problem._check_proof(self._proof(path, max(orders)))  # noqa: SLF001 (its own)
+            problem.check_proof(self._proof(path, max(orders)))
             return self._taylor(path).along(directions, orders)
         except Unsupported as error:
             raise RuntimeError(message("derivative.not-taylor", reason=error)) from None
@@ -218,7 +218,7 @@ class DerivativeProblem(NamedTuple):
                 return total, [nested[o] for o in first], Manner("reverse", "small", "proven")
         if self.method != "reverse":
             try:
-                self._check_proof(proof)
+                self.check_proof(proof)
                 found = self._taylor(path).laplacian(along, gradient_in)
                 return *found, Manner("taylor", "rules", "proven")
             except Unsupported as error:
@@ -359,7 +359,7 @@ class DerivativeProblem(NamedTuple):
             proof = RowProof(whole, self.inputs, self.axes, path, max(map(sum, missing)))
             taylor = Taylor(whole, self.inputs, len(self.axes.batch), path, self.create_graph)
             try:
-                self._check_proof(proof)
+                self.check_proof(proof)
                 known |= taylor.derivatives(missing)
             except Unsupported:
                 return None
@@ -379,7 +379,7 @@ class DerivativeProblem(NamedTuple):
             raise RuntimeError(message("derivative.not-taylor", reason=error)) from None
         return str(error)  # which keeps no frame alive
 
-    def _check_proof(self, proof: RowProof) -> None:
+    def check_proof(self, proof: RowProof) -> None:
         """Raise `Unsupported` if Taylor mode, which needs a proof, has none."""
         proof = proof.for_rules()
         if proof.holds:

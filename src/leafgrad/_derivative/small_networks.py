@@ -44,7 +44,7 @@ _PRECISE = {torch.float32, torch.float64}
 _KINDS = {torch.Tensor, torch.nn.Parameter}
 _MOST_NODES, _MOST_PLANS = 200, 256
 _DIM_READERS = {
-    kind: _autograd.reader_of_kept("dim") for kind in _EXACT if hasattr(kind, "_saved_dim")
+    kind: _autograd.reader_of_kept("dim") for kind in _EXACT if _autograd.kind_keeps(kind, "dim")
 }
 
 
@@ -164,6 +164,8 @@ def follow_plan(
         size = math.prod(_autograd.output_types(nodes[one.middle])[0].shape)
         if size > one.most or not all(_keeps_digits(nodes[number]) for number in one.silus):
             return None
+    if _autograd.is_memory_missing(nodes):  # PyTorch would read it and crash
+        return None
     known, first = {one.passes[0].start: outputs}, gradient
     for start, used, found, is_last in one.passes:
         channel = known[start]
@@ -298,11 +300,11 @@ def _read_graph(
         key.append(kind)
         if kind in _DIM_READERS:
             key += _DIM_READERS[kind](node), len(_autograd.output_types(node)[0].shape)
-        for behind, number in node.next_functions:
+        for behind, number in _autograd.next_functions(node):
             if behind is None:
                 key.append(None)
             elif behind.__class__ is _autograd.ACCUMULATE_GRAD:
-                leaf = behind.variable
+                leaf = _autograd.leaf_variable(behind)
                 key.append(next((~n for n, part in enumerate(parts) if part is leaf), "other"))
             else:
                 ahead.append(behind)
