@@ -136,6 +136,7 @@ def test_trace_survives_json(kind: str) -> None:
     [
         ('"roots": [0]', '"roots": [9]'),
         ('"saved"', '"kept"'),
+        ('"created"', '"made"'),
         ('"float32"', '"number"'),
         ('"cpu"', '"abacus"'),
         ('"schema": 1', '"schema": 0'),

@@ -105,7 +105,7 @@ def _load_number(data: Any) -> Any:
 
 
 def _load_fields(kind: Any, loaders: Mapping[str, Callable[[Any], Any]], data: Any) -> Any:
-    values = {name: data[name] for name in loaders if name in data}
+    values = {name: data[name] for name in loaders}
     return kind(
         **{name: value if value is None else loaders[name](value) for name, value in values.items()}
     )
