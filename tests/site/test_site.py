@@ -224,7 +224,7 @@ def test_search_finds_a_message_and_an_id(
     browser: Browser, address: str, words: str, found: str
 ) -> None:
     page = Page(browser, f"{address}/search.html?q={quote(words)}")
-    page.until("document.querySelector('ul.search a')")
+    page.until("!!document.querySelector('ul.search a')")
     first = page.ask("document.querySelector('ul.search a').href")
     assert first.removeprefix(address).startswith(found)
 
@@ -239,7 +239,7 @@ def ranks(browser: Browser, address: str, queries: str) -> dict[str, int]:
     """Return how many pages come before the first that is wanted, of each query."""
     edition = "zh-cn/" if "chinese" in queries else ""
     page = Page(browser, f"{address}/{edition}search.html?q=leaf")
-    page.until("document.querySelector('ul.search a')")
+    page.until("!!document.querySelector('ul.search a')")
     found = {query: page.ask(RANKED.format(json.dumps(query))) for query in QUERIES[queries]}
     return {
         query: min((pages.index(one) for one in wanted.split() if one in pages), default=99)
