@@ -129,14 +129,15 @@ def test_view_of_module_has_each_node(name: str) -> None:
         assert sum(map(int.__mul__, nodes, copies)) == sum(not node.is_leaf for node in within)
 
 
-def test_derivatives_have_names_frames_boxes_and_rows() -> None:
+@pytest.mark.parametrize("is_summed", [False, True])
+def test_derivatives_have_names_frames_boxes_and_rows(*, is_summed: bool) -> None:
     layers = nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1)
     net = nn.Sequential(*layers)
     x, t = (torch.rand(3, 1, requires_grad=True) for _ in range(2))
 
     def slope(y: torch.Tensor, of: torch.Tensor) -> torch.Tensor:
-        ones = torch.ones_like(y)
-        return torch.autograd.grad(y, of, ones, create_graph=True)[0]
+        start = y.sum() if is_summed else y
+        return torch.autograd.grad(start, of, torch.ones_like(start), create_graph=True)[0]
 
     with record() as recording:
         u = net(torch.cat([x, t], 1))
@@ -153,6 +154,22 @@ def test_derivatives_have_names_frames_boxes_and_rows() -> None:
     unnamed = trace_graph(loss, names=net, recording=recording)
     assert "∇∇Sequential" in {node.derivative for node in unnamed.nodes}
     assert GraphTrace.from_json(trace.to_json()) == trace
+
+
+class Slope(nn.Sequential):
+    """The derivative of a network, computed by a module."""
+
+    def forward(self, points: torch.Tensor) -> torch.Tensor:
+        value = super().forward(points)
+        return torch.autograd.grad(value.sum(), points, create_graph=True)[0]
+
+
+def test_derivative_computed_inside_a_module_has_a_box() -> None:
+    model = Slope(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1))
+    with record() as recording:
+        slopes = model(torch.rand(3, 2, requires_grad=True))
+    trace = trace_graph(slopes, names=model, recording=recording)
+    assert "∇Slope: derivative" in trace.to_svg()
 
 
 def test_settings_of_operation_and_module_are_told() -> None:

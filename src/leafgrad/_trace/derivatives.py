@@ -20,12 +20,21 @@ def name_derivatives(
         values: The names of tensors on the tape.
     """
     results = {pass_at(log, number): name for number, name in names.items()}
+    sums: dict[int | None, Value] = {}
+    makers: dict[Value | None, int | None] = {}
+    for call in log.tape.calls:
+        makers.update(dict.fromkeys(call.outputs, call.start))
+        if call.name == "sum" and call.stop > call.start:
+            sums[call.start] = call.inputs[0]
     found: dict[int | None, str] = {}
     for call in log.spans:
         if call.roots is None:
             continue
         root = next(iter(call.roots), None)
-        base = names.get(root) or found.get(pass_at(log, root)) or _class_at(log, root)
+        summed = sums.get(root)  # as in `grad(u.sum(), x)`, which differentiates u
+        root = makers.get(summed, root)
+        base = values.get(summed) or names.get(root) or found.get(pass_at(log, root))
+        base = base or _class_at(log, root)
         inputs = [values[one] for one in call.inputs if values.get(one, base) != base]
         found[call.start] = results.get(call.start) or _derived(base, inputs)
     return found

@@ -193,7 +193,7 @@ class GraphReader:
         values = {log.tape.value_of(tensor): name for tensor, name in named}
         found = name_derivatives(log, names, values)
         return [
-            None if path is not None else found.get(pass_at(log, number))
+            None if path else found.get(pass_at(log, number))
             for number, path in zip(numbers, paths, strict=True)
         ]
 
