@@ -21,6 +21,7 @@ version = release = installed_version("leafgrad")
 LANGUAGES = {"en": ("", "English"), "zh_CN": ("zh-cn/", "中文")}
 language = os.environ.get("SITE_LANGUAGE", "en")
 place_of_language = LANGUAGES[language][0]
+claims_shown_with = {"LEAFGRAD_LANG": language} if place_of_language else {}
 locale_dirs = ["locales"]
 gettext_compact = False  # a catalogue a page
 gettext_location = gettext_uuid = False  # which would change with each line above

@@ -120,3 +120,31 @@ def test_each_word_on_the_page_is_translated() -> None:
         with file.open("rb") as stream:
             catalogue = {m.id[0] if m.pluralizable else m.id: m.string for m in read_po(stream)}
         assert {text for text in said if not catalogue.get(text)} == set()
+
+
+SPOKEN = """\
+# Words
+
+```{code-cell} python
+import os
+
+class Word:
+    def __repr__(self):
+        return {"de": "eins"}.get(os.environ.get("WORDS"), "one")
+
+print(Word(), 1)
+print("as", "text")
+Word()
+#> one 1
+#> as text
+#> one
+```
+"""
+
+
+def test_readers_see_the_words_of_their_language_and_checks_do_not(build: Building) -> None:
+    assert build(conf="", index=SPOKEN) == (0, "")
+    assert "one 1\nas text\n" in build.page()
+    assert build(conf='claims_shown_with = {"WORDS": "de"}\n', index=SPOKEN) == (0, "")
+    assert "eins 1\nas text\n" in build.page()
+    assert build.page().count("eins") == 3  # in the code, printed, and as the last value

@@ -5,6 +5,7 @@ programs of a page run in a process of their own, in which a script may change w
 """
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -62,10 +63,12 @@ def error_of(function: Callable[[], object]) -> str:
 
 
 @cache
-def results(codes: tuple[str, ...]) -> dict[str, tuple[str, str]]:
+def results(codes: tuple[str, ...], language: str) -> dict[str, tuple[str, str]]:
     """Run the programs of a page in a new process; return their reports and errors."""
+    environment = os.environ | {"LEAFGRAD_LANG": language}
     command = [sys.executable, "-W", "ignore", __file__, *codes]
-    done = subprocess.run(command, cwd=PROGRAMS, stdout=subprocess.PIPE, check=True)  # noqa: S603
+    options: Any = {"cwd": PROGRAMS, "stdout": subprocess.PIPE, "env": environment}
+    done = subprocess.run(command, check=True, **options)  # noqa: S603 # our own program
     found: dict[str, tuple[str, str]] = json.loads(done.stdout.splitlines()[-1])
     return found
 
@@ -89,7 +92,7 @@ class DiagnosisDirective(SphinxDirective):
         text = ALSO.format(", ".join(f"`{message}`" for message in others)) if others else ""
         if source := program(code):
             codes = ON_PAGE.findall(self.env.doc2path(page).read_text("utf-8"))
-            report, error = results(tuple(filter(program, codes)))[code]
+            report, error = results(tuple(filter(program, codes)), self.config.language)[code]
             text += f":::{{fold}} Example: `{code}`\n{FENCE.format('python', source.rstrip())}"
             text += f"PyTorch raises:\n\n{FENCE.format('text', error)}" if error else ""
             text += f"`diagnose` reports:\n\n{FENCE.format('text', report)}:::\n"

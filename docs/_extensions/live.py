@@ -6,9 +6,11 @@ of a backward pass that one steps through.
 """
 
 import json
+import os
 import tomllib
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from docutils import nodes
 from jinja2 import Template
@@ -56,7 +58,8 @@ class Live(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return the question and the figure."""
         self.assert_has_content()
-        html, files = figure(self.arguments[0])
+        with mock.patch.dict(os.environ, LEAFGRAD_LANG=self.config.language):
+            html, files = figure(self.arguments[0])
         for file in files:
             self.env.note_dependency(str(file))
         question = nodes.container("", *self.parse_content_to_nodes(), classes=["question"])

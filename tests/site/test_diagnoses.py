@@ -37,7 +37,7 @@ def test_section_of_a_code_holds_the_messages_that_lead_to_it(code: str) -> None
 
 
 def test_example_has_the_report_and_the_error_of_its_program() -> None:
-    found = results(("freed", "detached", "step-before-backward"))
+    found = results(("freed", "detached", "step-before-backward"), "en")
     report, error = found["freed"]
     assert report.startswith("error[freed]: an earlier backward pass")
     assert "backward through the graph a second time" in error
@@ -46,6 +46,12 @@ def test_example_has_the_report_and_the_error_of_its_program() -> None:
     report, error = found["step-before-backward"]
     assert report.startswith("error[step-before-backward]: ")
     assert "inplace operation" in error
+
+
+def test_chinese_page_has_the_chinese_report() -> None:
+    report, error = results(("freed",), "zh_CN")["freed"]
+    assert report.startswith("错误[freed]")
+    assert "backward through the graph a second time" in error  # PyTorch's own words
 
 
 def test_a_code_that_needs_a_gpu_has_no_program() -> None:

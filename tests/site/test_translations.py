@@ -1,5 +1,7 @@
 """The Chinese edition: a catalogue that says something else is red."""
 
+import dataclasses
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,12 +17,15 @@ from stays_english import ask_for_no_translation
 from translated_markdown import translated
 
 from sphinx_claims._config import find_pages, read_config
+from sphinx_claims._executing.spawned import workers
 from sphinx_claims._judging.pages import read_pages
+from sphinx_claims._judging.prover import judge_page
 from sphinx_claims._translating.differences import differences
 from sphinx_claims._translating.translation import TranslatedPage, translated_pages
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
+CHINESE = {"LEAFGRAD_LANG": "zh_CN"}
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +52,20 @@ def test_errata_table_repeats_claims_in_the_same_words(
     }
     assert len(copies) > 15
     assert [copy for copy, claim in copies.items() if not copy.startswith(claim)] == []
+
+
+@pytest.mark.parametrize(("shown_with", "face"), [({}, "Next ▶"), (CHINESE, "下一步 ▶")])
+def test_steps_speak_the_language_of_their_page(shown_with: dict[str, str], face: str) -> None:
+    config = dataclasses.replace(read_config(ROOT), shown_with=shown_with)
+    (page,) = read_pages([DOCS / "tutorial" / "step-by-step.md"], config)
+    with workers(["leafgrad"], None) as running:
+        verdict = judge_page(page, config, running)
+    assert verdict.problems == ()
+    assert all(check.passed for _, record in verdict.executed for check in record.checks)
+    outputs = [output for _, record in verdict.executed for output in record.outputs]
+    (steps,) = (o.get("shown", o)["data"] for o in outputs if "text/html" in o.get("data", {}))
+    faces = re.findall(r'data-do="next"[^>]*>([^<]*)<', steps["text/html"])
+    assert faces == [face]
 
 
 def blocks(file: str) -> list[str]:

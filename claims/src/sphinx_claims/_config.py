@@ -40,7 +40,8 @@ class Config:
     `package` is the one whose version the ledger has, and a claim names with `:since:`. What is
     done with fences of Python is one of `FENCES`. `scope` is the page whose words narrow and widen
     what a claim speaks of, and `zoo` the file of situations that rules run over. Claims without a
-    kind, and rules and defaults without a blind check, are counted or refused.
+    kind, and rules and defaults without a blind check, are counted or refused. Readers see outputs
+    as they are under the environment variables `shown_with`; checks never do.
     """
 
     root: Path
@@ -61,6 +62,7 @@ class Config:
     zoo: str | None = None
     without_kind: str = "count"
     unchecked: str = "count"
+    shown_with: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def files(self) -> list[Path]:
         """List the Markdown files of `pages`, without what a build left behind."""

@@ -4,6 +4,7 @@ import builtins
 import contextlib
 import functools
 import gc
+import io
 import json
 import logging
 import os
@@ -11,8 +12,9 @@ import sys
 import threading
 import warnings
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TextIO
+from unittest import mock
 
 from sphinx_claims._executing.asserts import RECORDER
 from sphinx_claims._executing.raised import line_of
@@ -44,10 +46,10 @@ class OutputCapture:
     The copy of it in a forked process writes to the descriptors instead.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, shown_with: Mapping[str, str]) -> None:
         from IPython.core.formatters import DisplayFormatter  # noqa: PLC0415 - only pages need it
 
-        self._path = path
+        self._path, self._shown_with = path, shown_with
         self._formatter = DisplayFormatter()
         self._listen()
         self._settle()
@@ -75,6 +77,9 @@ class OutputCapture:
         """Add `value` to the outputs in every form that a notebook could show it in."""
         data, metadata = self._formatter.format(value)  # type: ignore[no-untyped-call]
         output = {"output_type": output_type, "data": data, "metadata": metadata}
+        if self._shown_with:
+            with mock.patch.dict(os.environ, self._shown_with):
+                output["shown"] = {"data": self._formatter.format(value)[0]}  # type: ignore[no-untyped-call]
         text = json.dumps(output, default=_as_text)
         if self._count(text):
             self.outputs.append(json.loads(text))
@@ -101,10 +106,10 @@ class OutputCapture:
         self.forget()
 
     def _listen(self) -> None:
-        sys.stdout, sys.stderr = (
-            text_stream(1, self._add_output),
-            text_stream(2, self._add_error),
-        )
+        sys.stdout = self._stdout = text_stream(1, self._add_output)
+        sys.stderr = text_stream(2, self._add_error)
+        if self._shown_with:
+            vars(builtins)["print"] = functools.partial(self._print, print)
         threading.excepthook = self._report_dead_thread
         sys.unraisablehook = self._report_unraisable
         warnings.showwarning = self._add_warning
@@ -130,13 +135,25 @@ class OutputCapture:
             self.complain(f"a step shows at most {LIMIT:,} characters")
         return self.shown <= LIMIT
 
-    def _add_output(self, text: str) -> None:
+    def _print(self, usual: Callable[..., None], *values: object, **options: Any) -> None:
+        """Print, and let readers see the values as they are under `shown_with`."""
+        if options.get("file") is not None or sys.stdout is not self._stdout:
+            return usual(*values, **options)
+        checked, shown = io.StringIO(), io.StringIO()
+        usual(*values, **options | {"file": checked})
+        with mock.patch.dict(os.environ, self._shown_with):
+            usual(*values, **options | {"file": shown})
+        return self._add_output(checked.getvalue(), shown.getvalue())
+
+    def _add_output(self, text: str, shown: str | None = None) -> None:
         if self.is_copy:
             os.write(1, text.encode())
         elif self._count(text):
             if not (self.outputs and self.outputs[-1]["output_type"] == "stream"):
-                self.outputs.append({"output_type": "stream", "name": "stdout", "text": ""})
+                stream = {"name": "stdout", "text": "", "shown": {"text": ""}}
+                self.outputs.append({"output_type": "stream", **stream})
             self.outputs[-1]["text"] += text
+            self.outputs[-1]["shown"]["text"] += text if shown is None else shown
 
     def _as_output(self, emit: Callable[..., None]) -> Callable[..., None]:
         """Treat log messages below the level of a warning as output."""

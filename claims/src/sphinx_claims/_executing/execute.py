@@ -13,7 +13,7 @@ import sys
 import textwrap
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from sphinx_claims._executing.asserts import RECORDER
@@ -50,11 +50,11 @@ def end() -> None:
 _LONGEST = 500
 
 
-def execute_page(page: Page, directory: Path) -> Iterator[Record]:
+def execute_page(page: Page, directory: Path, shown_with: Mapping[str, str]) -> Iterator[Record]:
     """Execute the steps of `page` in `directory`; yield the record of each when it has run."""
     os.chdir(directory)
     remember_lines(page)
-    page_run = PageRun(page)
+    page_run = PageRun(page, shown_with)
     *steps, last = page.steps
     for step in steps:
         yield page_run.run(step)
@@ -64,7 +64,7 @@ def execute_page(page: Page, directory: Path) -> Iterator[Record]:
 class PageRun:
     """Runs the steps of a page in one namespace and records what they do."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Page, shown_with: Mapping[str, str]) -> None:
         begin()
         path, self._setup = page.path, page.setup
         if path.endswith(".md"):  # imports of a module do not start in its own folder
@@ -72,7 +72,7 @@ class PageRun:
         self._path = path
         self._recorder = Recorder(path)
         vars(builtins)[RECORDER] = self._recorder
-        self._capture = OutputCapture(path)
+        self._capture = OutputCapture(path, shown_with)
         vars(builtins)["display"] = self._capture.show
         self._page = page
         vars(builtins)[FOR_ALL] = self._for_all = ForAll(page.zoo, self._recorder)

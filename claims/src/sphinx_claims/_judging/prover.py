@@ -63,10 +63,7 @@ def prove(config: Config, files: Sequence[Path], report: Report) -> SiteVerdict:
 
 
 def prove_in(
-    workers: Workers,
-    config: Config,
-    pages: Sequence[Page],
-    report: Report,
+    workers: Workers, config: Config, pages: Sequence[Page], report: Report
 ) -> SiteVerdict:
     """Execute and judge `pages` and the docstrings of `config` in processes that `workers` fork."""
     release = find_release(workers, config)
@@ -105,7 +102,7 @@ def judge_page(
     if not page.steps:
         return judge(page, (), failure=None, seconds=0.0)
     folder = (config.root / page.path).parent
-    outcome = workers.run(execute_page, page, folder, seconds=config.timeout)
+    outcome = workers.run(execute_page, page, folder, config.shown_with, seconds=config.timeout)
     seconds = time.monotonic() - start
     release = release or find_release(workers, config)
     found = outcome.messages, outcome.failure

@@ -62,6 +62,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     app.setup_extension("myst_nb")
     app.setup_extension("sphinx.ext.doctest")  # it renders the directives of doctest
     add_directives(app)
+    app.add_config_value("claims_shown_with", {}, "env", dict)
     app.add_post_transform(ShowVerdicts)
     app.connect("config-inited", _configure)
     app.connect("config-inited", load_words)
@@ -112,7 +113,9 @@ def _judge(
 ) -> None:
     start = time.monotonic()
     try:
-        config = read_config(Path(app.confdir))
+        config = dataclasses.replace(
+            read_config(Path(app.confdir)), shown_with=app.config.claims_shown_with
+        )
         files = {docname: Path(env.doc2path(docname)) for docname in sorted(env.found_docs)}
         pages = [file for file in files.values() if file.suffix == ".md"]
         judged = {file.resolve(): None for file in (*pages, *config.files())}

@@ -138,4 +138,4 @@ def _code_cell(cell: Cell, record: Record, *tags: str) -> NotebookNode:
 
 def _output(output: dict[str, Any]) -> dict[str, Any]:
     extra = {"execution_count": None} if output["output_type"] == "execute_result" else {}
-    return {**output, **extra}
+    return {**output, **output.get("shown", {}), **extra}

@@ -77,9 +77,7 @@ def write_reviews(file: Path, reviews: Reviews) -> None:
 
 def review_digests(messages: Iterable[Message]) -> Mapping[str, str]:
     """Return the digests to store for messages that a reader has compared."""
-    return {
-        digest(message.source): digest(message.source, message.translation) for message in messages
-    }
+    return {digest(one.source): digest(one.source, one.translation) for one in messages}
 
 
 def digest(*texts: str) -> str:
