@@ -3,7 +3,7 @@
 A training step (forward pass, derivatives, backward pass to the parameters), or an evaluation
 without `create_graph`, takes so many milliseconds of CPU time by leafgrad. It is compared with
 nested calls of `torch.autograd.grad`, which share what can be shared, with Taylor mode alone,
-`method="taylor"`, and, where asked for, with `torch.func`, DeepXDE and `torch.compile`. All take
+`method="taylor"`, and, where it applies, with `torch.func` and DeepXDE. All take
 turns in one process; numbers are medians. A ratio is leafgrad's time over that of the better of
 nested calls and Taylor mode: above 1, leafgrad is slower.
 
@@ -220,7 +220,8 @@ def main() -> None:
     print(f"median {statistics.median(both):.2f}, {sum(r > LIMIT for r in both)} above {LIMIT}")
     if given.write:
         rows = [{**one[0], "ratios": [each["ratio"] for each in one]} for one in found]
-        text = json.dumps({"torch": torch.__version__, "cells": rows}, indent=1)
+        about = {"torch": torch.__version__, "rounds": given.rounds}
+        text = json.dumps({**about, "cells": rows}, indent=1)
         Path(given.write).write_text(text + "\n", encoding="utf-8")
 
 

@@ -1,0 +1,391 @@
+"""Which ways of training reach the solution of three hard equations, and in what time.
+
+The equations are convection at speed 30, Burgers' equation with a shock and Allen-Cahn's. Each
+method has one setting for all of them; that of the recipe was tuned on seed 0. An error is
+the root of the sum of its squares on a grid, divided by the same root for a reference solution,
+which comes from a formula, from quadrature or from a spectral method: never from a network.
+
+    OMP_NUM_THREADS=1 python benchmarks/convergence.py recipe --seeds 5 15
+    OMP_NUM_THREADS=1 python benchmarks/convergence.py all --seeds 5 8
+
+A run that is in `convergence.json` already is not repeated; each is saved as soon as it ends.
+"""
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from leafgrad import higher_order_grad
+
+RESULTS = Path(__file__).with_suffix(".json")
+WEIGHT = 100.0  # of the mean square at the start, beside that of the equation
+POINTS, TIMES = 500, 101
+Field = Callable[[Tensor], Tensor]
+
+
+class Problem(NamedTuple):
+    """An equation on a range of places and the times from 0 to 1."""
+
+    residual: Callable[[Tensor, Tensor], Tensor]
+    start: Field
+    reference: Callable[[], tuple[Tensor, Tensor]]  # places and values at TIMES times
+    low: float
+    high: float
+    is_periodic: bool = True  # otherwise the solution is 0 at both ends
+
+
+class Method(NamedTuple):
+    """A way to train; `rounds` and `steps` hold for each window and optimizer."""
+
+    optimizers: tuple[str, ...] = ("adam", "lbfgs")
+    rounds: int = 10
+    points: str = "fixed"  # or "fresh" or "adaptive": they are drawn again in each round
+    windows: int = 1
+    is_causal: bool = False
+    has_fourier: bool = False
+    updates_weight: bool = False
+    is_hard: bool = False
+
+
+STEPS = {"adam": 100, "lbfgs": 70, "gauss-newton": 5}  # in a round
+METHODS = {
+    "Adam": Method(("adam",), 20),
+    "Adam, then L-BFGS": Method(),
+    "fresh points": Method(points="fresh"),
+    "adaptive points": Method(points="adaptive"),
+    "causal weights": Method(is_causal=True),
+    "time windows": Method(windows=5, rounds=2),
+    "Fourier features": Method(has_fourier=True),
+    "updated weights": Method(updates_weight=True),
+    "hard start": Method(is_hard=True),
+    "Gauss-Newton": Method(("gauss-newton",), rounds=50),
+    "recipe": Method(
+        optimizers=("gauss-newton",),
+        rounds=10,
+        points="adaptive",
+        windows=5,
+    ),
+}
+
+
+def convection(u: Tensor, points: Tensor) -> Tensor:
+    """Return the residual of a wave that travels at speed 30."""
+    u_t, u_x = higher_order_grad(u, points, [(0, 1), (1, 0)])
+    return u_t + 30.0 * u_x
+
+
+def burgers(u: Tensor, points: Tensor) -> Tensor:
+    """Return the residual of a flow with a shock."""
+    u_t, u_x, u_xx = higher_order_grad(u, points, [(0, 1), (1, 0), (2, 0)])
+    return u_t + u * u_x - 0.01 / math.pi * u_xx
+
+
+def allen_cahn(u: Tensor, points: Tensor) -> Tensor:
+    """Return the residual of two phases that part."""
+    u_t, u_xx = higher_order_grad(u, points, [(0, 1), (2, 0)])
+    return u_t - 1e-4 * u_xx + 5.0 * (u**3 - u)
+
+
+def travelled() -> tuple[Tensor, Tensor]:
+    """Return the wave."""
+    x, t = torch.linspace(0.0, 2.0 * math.pi, 257)[:-1], torch.linspace(0.0, 1.0, TIMES)
+    return x, torch.sin(x[:, None] - 30.0 * t)
+
+
+def cole_hopf(nodes: int = 200) -> tuple[Tensor, Tensor]:
+    """Return the flow by the formula of Cole and Hopf, with Gauss-Hermite quadrature."""
+    x, t = np.linspace(-1.0, 1.0, 257), np.linspace(0.0, 1.0, TIMES)
+    z, weights = np.polynomial.hermite.hermgauss(nodes)
+    y = x[:, None, None] - np.sqrt(4.0 * 0.01 / math.pi * t)[:, None] * z
+    exponent = -np.cos(math.pi * y) / 0.02
+    share = weights * np.exp(exponent - exponent.max(axis=-1, keepdims=True))
+    u = -(share * np.sin(math.pi * y)).sum(axis=-1) / share.sum(axis=-1)
+    return torch.from_numpy(x), torch.from_numpy(u)
+
+
+def spectral(places: int = 1024, steps: int = 1000) -> tuple[Tensor, Tensor]:
+    """Return the phases by Fourier modes in space and ETDRK4 in time (Kassam, Trefethen)."""
+    x = np.linspace(-1.0, 1.0, places + 1)[:-1]
+    k, h = math.pi * np.arange(places // 2 + 1), 1.0 / steps
+    linear = 5.0 - 1e-4 * k**2
+    circle = np.exp(1j * math.pi * (np.arange(1, 33) - 0.5) / 32)
+    r = h * linear[:, None] + circle
+    whole, half = np.exp(h * linear), np.exp(h * linear / 2.0)
+    q = h * ((np.exp(r / 2.0) - 1.0) / r).mean(axis=1).real
+    f1 = h * ((-4.0 - r + np.exp(r) * (4.0 - 3.0 * r + r**2)) / r**3).mean(axis=1).real
+    f2 = h * ((2.0 + r + np.exp(r) * (r - 2.0)) / r**3).mean(axis=1).real
+    f3 = h * ((-4.0 - 3.0 * r - r**2 + np.exp(r) * (4.0 - r)) / r**3).mean(axis=1).real
+
+    def cubic(v: np.ndarray) -> np.ndarray:
+        return np.fft.rfft(-5.0 * np.fft.irfft(v, places) ** 3)
+
+    v = np.fft.rfft(x**2 * np.cos(math.pi * x))
+    kept = [v]
+    for step in range(steps):
+        n0 = cubic(v)
+        a = half * v + q * n0
+        na = cubic(a)
+        b = half * v + q * na
+        nb = cubic(b)
+        c = half * a + q * (2.0 * nb - n0)
+        v = whole * v + f1 * n0 + 2.0 * f2 * (na + nb) + f3 * cubic(c)
+        if (step + 1) % (steps // (TIMES - 1)) == 0:
+            kept.append(v)
+    u = np.stack([np.fft.irfft(v, places) for v in kept], axis=1)
+    stride = places // 256
+    return torch.from_numpy(x[::stride].copy()), torch.from_numpy(u[::stride].copy())
+
+
+PROBLEMS = {
+    "convection": Problem(
+        residual=convection,
+        start=torch.sin,
+        reference=travelled,
+        low=0.0,
+        high=2.0 * math.pi,
+    ),
+    "Burgers": Problem(
+        residual=burgers,
+        start=lambda x: -(math.pi * x).sin(),
+        reference=cole_hopf,
+        low=-1.0,
+        high=1.0,
+        is_periodic=False,
+    ),
+    "Allen-Cahn": Problem(
+        residual=allen_cahn,
+        start=lambda x: x**2 * (math.pi * x).cos(),
+        reference=spectral,
+        low=-1.0,
+        high=1.0,
+    ),
+}
+
+
+class Network(nn.Module):
+    """Three layers of 16, with the condition at the ends built in."""
+
+    frequencies: Tensor
+
+    def __init__(self, problem: Problem, method: Method, begin: float, end: float) -> None:
+        super().__init__()
+        self.problem, self.method, self.begin, self.end = problem, method, begin, end
+        count = 3 if problem.is_periodic else 2
+        self.register_buffer("frequencies", 2.0 * torch.randn(count, 16))
+        sizes = [32 if method.has_fourier else count, 16, 16, 16, 1]
+        layers = [nn.Sequential(nn.Linear(*pair), nn.Tanh()) for pair in pairwise(sizes)]
+        self.inner = nn.Sequential(*layers[:-1], layers[-1][0])
+
+    def forward(self, points: Tensor) -> Tensor:
+        """Return the solution at points of any leading shape."""
+        x, t = points[..., :1], points[..., 1:]
+        late = (t - self.begin) / (self.end - self.begin)
+        angle = 2.0 * math.pi * (x - self.problem.low) / (self.problem.high - self.problem.low)
+        places = [angle.cos(), angle.sin()] if self.problem.is_periodic else [x]
+        inputs = torch.cat([*places, late], dim=-1)
+        if self.method.has_fourier:
+            waves = inputs @ self.frequencies
+            inputs = torch.cat([waves.cos(), waves.sin()], dim=-1)
+        u: Tensor = self.inner(inputs)
+        if not self.problem.is_periodic:
+            u = u * (1.0 - x**2)
+        if self.method.is_hard:
+            u = self.problem.start(x) + late * u
+        return u
+
+
+class Window:
+    """The training of one network on its range of times."""
+
+    def __init__(self, net: Network, first: Field, seed: int) -> None:
+        self.net, self.first = net, first
+        self.sobol = torch.quasirandom.SobolEngine(2, scramble=True, seed=seed)
+        self.weight, self.damping = WEIGHT, 0.1
+        self.draw("fixed")
+
+    def candidates(self, count: int) -> Tensor:
+        """Return Sobol points of this window."""
+        problem, net = self.net.problem, self.net
+        low = torch.tensor([problem.low, net.begin])
+        size = torch.tensor([problem.high, net.end]) - low
+        return (low + size * self.sobol.draw(count, dtype=torch.float64)).requires_grad_()
+
+    def residual(self, points: Tensor) -> Tensor:
+        """Return the residual of the network."""
+        return self.net.problem.residual(self.net(points), points)
+
+    def draw(self, kind: str) -> None:
+        """Choose the points of a round: adaptive ones mostly where the residual is large."""
+        self.inside = self.candidates(POINTS)
+        if kind == "adaptive":
+            many = self.candidates(4 * POINTS)
+            size = self.residual(many).detach().abs().flatten()
+            chosen = torch.multinomial(size / size.mean() + 0.5, POINTS)
+            self.inside = many.detach()[chosen].requires_grad_()
+        self.begin = self.inside.detach()[::5].clone()
+        self.begin[:, 1] = self.net.begin
+        self.wanted = self.first(self.begin).detach()
+        self.causal = torch.ones(POINTS, 1)
+
+    def set_weights(self) -> None:
+        """Update the weights that this method updates, from the terms as they are now."""
+        method = self.net.method
+        if method.is_causal:
+            squares, times = self.residual(self.inside).detach().square(), self.inside[:, 1]
+            place = (10.0 * times.detach()).long().clamp(max=9)
+            means = torch.stack([squares[place == k].mean() for k in range(10)])
+            self.causal = (-means.cumsum(0) + means).exp()[place].unsqueeze(1)
+        if method.updates_weight:
+            norms = []
+            for term in self.terms():
+                parts = torch.autograd.grad(term, [*self.net.parameters()], retain_graph=True)
+                norms.append(nn.utils.parameters_to_vector(parts).norm().item())
+            self.weight = 0.5 * self.weight + 0.5 * norms[0] / norms[1]
+
+    def terms(self) -> tuple[Tensor, Tensor]:
+        """Return the mean squares of the equation and of the start."""
+        equation = (self.causal * self.residual(self.inside).square()).mean()
+        return equation, (self.net(self.begin) - self.wanted).square().mean()
+
+    def loss(self) -> Tensor:
+        """Return the weighted sum of both terms."""
+        equation, start = self.terms()
+        return equation + self.weight * start
+
+    def rows(self) -> tuple[Tensor, Tensor]:
+        """Return all weighted residuals, and a row of derivatives in the parameters for each."""
+        points = torch.cat([self.inside.detach(), self.begin]).requires_grad_()
+        own = {  # parameters of its own for each point
+            name: value.detach().expand(len(points), *value.shape).requires_grad_()
+            for name, value in self.net.named_parameters()
+        }
+        u = vmap(lambda v, p: functional_call(self.net, v, (p,)))(own, points)
+        equation = self.net.problem.residual(u, points)[:POINTS] / POINTS**0.5
+        start = (self.weight / len(self.begin)) ** 0.5 * (u[POINTS:] - self.wanted)
+        values = torch.cat([equation, start])
+        parts = torch.autograd.grad(values.sum(), [*own.values()])
+        return values.detach().flatten(), torch.cat([part.flatten(1) for part in parts], 1)
+
+    def gauss_newton(self, steps: int) -> None:
+        """Take damped steps; each lowers the loss, or is not taken."""
+        now = nn.utils.parameters_to_vector(self.net.parameters()).detach().clone()
+        for _ in range(steps):
+            r, rows = self.rows()
+            square = rows @ rows.T
+            for _ in range(6):
+                damped = square + self.damping * torch.eye(len(r))
+                change = rows.T @ torch.cholesky_solve(r[:, None], torch.linalg.cholesky(damped))
+                moved = now - change.flatten()
+                nn.utils.vector_to_parameters(moved, self.net.parameters())
+                if self.loss().item() < r.square().sum().item():
+                    now, self.damping = moved, max(self.damping / 3.0, 1e-9)
+                    break
+                self.damping *= 4.0
+            nn.utils.vector_to_parameters(now, self.net.parameters())
+
+    def first_order(self, optimizer: torch.optim.Optimizer, steps: int) -> None:
+        """Take steps of Adam, or one call of L-BFGS with all its iterations."""
+
+        def closure() -> float:
+            optimizer.zero_grad()
+            loss = self.loss()
+            loss.backward()
+            return loss.item()
+
+        for _ in range(1 if isinstance(optimizer, torch.optim.LBFGS) else steps):
+            optimizer.step(closure)
+
+    def train(self) -> None:
+        """Run the rounds of each optimizer in turn."""
+        method, parameters = self.net.method, [*self.net.parameters()]
+        changes = method.points != "fixed" or method.is_causal or method.updates_weight
+        adam = torch.optim.Adam(parameters, lr=3e-3)
+        for name in method.optimizers:
+            for number in range(method.rounds):
+                if method.points != "fixed" and number:
+                    self.draw(method.points)
+                self.set_weights()
+                if name == "gauss-newton":
+                    self.gauss_newton(STEPS[name])
+                    continue
+                if changes or number == 0:  # a changed loss makes the history of L-BFGS wrong
+                    settings = {"max_iter": STEPS[name], "history_size": 50}
+                    lbfgs = torch.optim.LBFGS(parameters, line_search_fn="strong_wolfe", **settings)
+                self.first_order(adam if name == "adam" else lbfgs, STEPS[name])
+
+
+def solve(problem: Problem, method: Method, seed: int) -> Field:
+    """Return the solution of all windows, each of which starts from the one before."""
+    torch.manual_seed(seed)
+    nets: list[Network] = []
+    for number in range(method.windows):
+        net = Network(problem, method, number / method.windows, (number + 1) / method.windows)
+        first = nets[-1] if nets else lambda points: problem.start(points[:, :1])
+        if nets:
+            net.load_state_dict(nets[-1].state_dict())
+        Window(net, first, seed).train()
+        nets.append(net)
+
+    def whole(points: Tensor) -> Tensor:
+        number = (points[:, 1:] * len(nets)).long().clamp(max=len(nets) - 1)
+        values = torch.zeros(len(points), 1)
+        for k, net in enumerate(nets):
+            values = torch.where(number == k, net(points), values)
+        return values
+
+    return whole
+
+
+def run(name: str, problem: Problem, seed: int) -> dict[str, object]:
+    """Train once; return the relative error and the CPU seconds of the training."""
+    begin = time.process_time()
+    u = solve(problem, METHODS[name], seed)
+    seconds = time.process_time() - begin
+    x, values = problem.reference()
+    with torch.no_grad():
+        found = u(torch.cartesian_prod(x, torch.linspace(0.0, 1.0, TIMES))).reshape(values.shape)
+    error = ((found - values).norm() / values.norm()).item()
+    return {"error": float(f"{error:.2g}"), "seconds": round(seconds, 1)}
+
+
+def read(path: Path) -> list[dict[str, object]]:
+    """Return the runs that are saved already."""
+    runs: list[dict[str, object]] = []
+    return json.loads(path.read_text("utf-8"))["runs"] if path.exists() else runs
+
+
+def main() -> None:
+    """Run the methods that are named, and save each result at once."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("methods", nargs="+", choices=[*METHODS, "all"])
+    parser.add_argument("--seeds", nargs=2, type=int, default=[5, 8], metavar=("FROM", "BEFORE"))
+    parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=[*PROBLEMS])
+    parser.add_argument("--write", type=Path, default=RESULTS)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    torch.set_default_dtype(torch.float64)
+    names = METHODS if "all" in given.methods else given.methods
+    for seed in range(*given.seeds):
+        for method in names:
+            for problem in given.problems:
+                key = {"method": method, "problem": problem, "seed": seed}
+                if not any(key.items() <= each.items() for each in read(given.write)):
+                    found = key | run(method, PROBLEMS[problem], seed)
+                    print(found, flush=True)
+                    lines = ",\n".join(json.dumps(each) for each in [*read(given.write), found])
+                    text = f'{{"torch": "{torch.__version__}", "runs": [\n{lines}\n]}}\n'
+                    given.write.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
