@@ -121,6 +121,7 @@ MOVED = {  # pages that were joined, and where readers of their old addresses go
     "how-to/nan": "does-not-train.html#nan-and-infinity",
     "how-to/vanishing": "does-not-train.html#gradients-vanish",
     "tutorial/grad-fn": "graph.html",
+    "tutorial/pinn-scales": "../how-to/pinn-does-not-converge.html",
     "tutorial/retain": "graph.html#keep-the-gradient-of-an-intermediate-tensor",
 }
 html_additional_pages = dict.fromkeys(MOVED, "moved.html")
