@@ -39,8 +39,6 @@ INCOMPLETE = {
     "all_answers_of_a_group_get_the_same_reward",
     "an_accumulated_loss_is_not_divided",
     "an_attention_layer_is_never_applied",
-    "an_image_without_edges_has_an_empty_mask_loss",
-    "an_inner_loop_writes_to_data",
     "an_optimized_tensor_is_moved_after_it_requires_grad",
     "autograd_is_called_inside_vmap",
     "both_layers_of_a_gate_start_at_zero",

@@ -54,21 +54,15 @@ ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
 
 
 def wrap(
-    source: Source,
-    node: ast.expr,
-    template: str = "",
-    *,
-    is_second: bool = False,
-    add_argument: str = "",
+    source: Source, node: ast.expr, template: str, *, is_second: bool = False
 ) -> tuple[Edit, ...]:
-    """Wrap the input of an operation in other code, or add an argument to its call.
+    """Wrap the input of an operation in other code.
 
     Args:
         source: The span of the operation.
         node: The operation: ``x / y``, ``x.log()`` or ``torch.log(x)``.
         template: The code, with ``{x}`` for the input.
         is_second: Whether to wrap the second input.
-        add_argument: The argument to add.
     """
     if isinstance(node, ast.BinOp):
         operands = [node.left, node.right]
@@ -77,10 +71,6 @@ def wrap(
         is_method = isinstance(node.func, ast.Attribute) and root not in MODULES
         receiver = [node.func.value] if is_method and isinstance(node.func, ast.Attribute) else []
         operands = [*receiver, *node.args]
-        if add_argument:
-            text = text_of(source, node)
-            comma = "" if not (node.args or node.keywords) else ", "
-            return replace(source, node, f"{text[:-1]}{comma}{add_argument})")
     else:
         return ()
     if len(operands) <= is_second:
@@ -93,6 +83,13 @@ def wrap(
     if is_argument and template.startswith("({x}"):
         wrapped = wrapped[1:-1]
     return replace(source, operand, wrapped)
+
+
+def add_argument(source: Source, call: ast.Call, argument: str) -> tuple[Edit, ...]:
+    """Add an argument to a call."""
+    start = text_of(source, call)[:-1].rstrip(" ,")
+    comma = ", " if call.args or call.keywords else ""
+    return replace(source, call, f"{start}{comma}{argument})")
 
 
 def statement_at(source: Source | None) -> ast.stmt | None:

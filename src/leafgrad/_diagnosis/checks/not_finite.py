@@ -13,7 +13,7 @@ from leafgrad._diagnosis.build import diagnosis, list_names
 from leafgrad._diagnosis.checks.backward.nodes import source_of
 from leafgrad._diagnosis.checks.backward.repeated import without_reentrance
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity, Span
-from leafgrad._diagnosis.edits import expression_at, wrap
+from leafgrad._diagnosis.edits import add_argument, expression_at, wrap
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._display.units import shape_text, torch_name
@@ -276,7 +276,7 @@ def _edits(key: str, operation: str, source: Source | None, dtype: torch.dtype) 
     if source is None or node is None or not _is_call_of(node, operation):
         return ()
     if has_message(f"{key}.argument") and isinstance(node, ast.Call):
-        return wrap(source, node, add_argument=message(f"{key}.argument"))
+        return add_argument(source, node, message(f"{key}.argument"))
     if not has_message(f"{key}.wrap"):
         return ()
     is_divisor = operation in {"div", "fmod", "remainder"}

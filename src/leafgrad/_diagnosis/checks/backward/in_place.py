@@ -23,6 +23,7 @@ from leafgrad._diagnosis.checks.backward.out_of_place import (
     changed_name,
     do_out_of_place,
     step_after_backward,
+    subject_or_tensor,
 )
 from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
 from leafgrad._diagnosis.registry import check
@@ -116,22 +117,18 @@ def _finding(situation: Situation, group: Sequence[Conflict]) -> Diagnosis:
     names = list(dict.fromkeys(one.name for one in group if one.name is not None))
     is_step = bool(writes and writes[0].within and writes[0].within != "load_state_dict")
     variant = _variant(group, writes)
-    changed = changed_name(at)
-    subject = names or ([changed] if changed else [])
-    unnamed = {} if subject else {"names": message("in-place.tensor")}
     is_sure = not is_custom(first.node)
     edits = step_after_backward(at) if variant == "step" else do_out_of_place(at, variant)
     return diagnosis(
         "step-before-backward" if is_step else "in-place",
         Severity.ERROR if is_sure else Severity.WARNING,
-        subject=subject,
         at=at,
         variant=variant,
         secondary=spans("in-place.saved", source_of(situation, first.node), but=at),
         notes=_notes(first, is_sure=is_sure),
         edits=edits,
-        **unnamed,
-        name=changed or "x",
+        **subject_or_tensor(names, at),
+        name=changed_name(at) or "x",
     )
 
 
@@ -200,15 +197,12 @@ def find_changed_histories(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _changed(code: str, at: Source | None, saver: Source | None) -> Diagnosis:
-    name = changed_name(at)
-    unnamed = {} if name else {"names": message("in-place.tensor")}
     return diagnosis(
         code,
         Severity.ERROR,
-        subject=[name] if name else (),
         at=at,
         secondary=spans("in-place.saved", saver, but=at),
         edits=do_out_of_place(at, ""),
-        name=name or "x",
-        **unnamed,
+        name=changed_name(at) or "x",
+        **subject_or_tensor([], at),
     )

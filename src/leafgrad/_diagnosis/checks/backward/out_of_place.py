@@ -2,24 +2,26 @@
 
 import ast
 import linecache
+from typing import Any
 
 import torch
 
 from leafgrad._diagnosis.diagnosis import Edit
-from leafgrad._diagnosis.edits import (
-    delete,
-    insert,
-    parse,
-    replace,
-    statement_at,
-)
+from leafgrad._diagnosis.edits import delete, insert, parse, replace, statement_at
 from leafgrad._graph.nodes import Source
+from leafgrad._messages import message
 
 
 def changed_name(source: Source | None) -> str | None:
     """Return the variable that a statement changes in place, None if it is no simple name."""
     target = _target(statement_at(source))
     return None if target is None else ast.unparse(_WithoutData().visit(target))
+
+
+def subject_or_tensor(names: list[str], source: Source | None) -> dict[str, Any]:
+    """Return the subject of a finding: names, or what a line changed, or just a tensor."""
+    subject = names or [*filter(None, [changed_name(source)])]
+    return {"subject": subject} if subject else {"names": message("in-place.tensor")}
 
 
 def _target(statement: ast.stmt | None) -> ast.expr | None:

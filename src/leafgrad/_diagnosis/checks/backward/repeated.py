@@ -3,7 +3,6 @@
 import ast
 from collections import Counter
 from collections.abc import Iterator
-from typing import TypeGuard
 
 from torch.nn.parallel import DistributedDataParallel
 
@@ -50,9 +49,9 @@ def without_reentrance(at: Source | None) -> tuple[Edit, ...]:
     """Replace ``use_reentrant=True`` on the lines of a file."""
     if at is None:
         return ()
-    found = [node for node in ast.walk(parse(at.file)) if _says_reentrant(node)]
+    found = [
+        node
+        for node in ast.walk(parse(at.file))
+        if isinstance(node, ast.keyword) and ast.unparse(node) == "use_reentrant=True"
+    ]
     return tuple(edit for one in found for edit in replace(at, one, "use_reentrant=False"))
-
-
-def _says_reentrant(node: ast.AST) -> TypeGuard[ast.keyword]:
-    return isinstance(node, ast.keyword) and ast.unparse(node) == "use_reentrant=True"

@@ -62,15 +62,18 @@ class FreedGraph:
         made, by = (None, None) if use is None else map(self._source, use)
         at = by or backward
         passes = spans("freed.backward", *map(self._at, self.passes), but=at)
+        is_over = variant == "whole" and not self.situation.log.has_failed
+        is_doubtful = all(map(is_custom, self.freed))
         is_carried = variant in {"carried", "running-sum"}
+        is_for_some = any(one.call == "backward(inputs=...)" for one in self.passes)
         module = None if use is None else self._module(use.by)
         return diagnosis(
             "freed",
-            self._severity(variant),
+            Severity.NOTE if is_over else Severity.WARNING if is_doubtful else Severity.ERROR,
             at=at,
             variant=variant,
             secondary=(*passes, *spans("freed.made", made, but=at)),
-            notes=self._notes(),
+            notes=[message("freed.by-inputs")] if is_for_some else [],
             edits=detach_before(at, module) if is_carried else self._with_graph(variant, at),
             node=_autograd.node_name(self.freed[0]),
         )
@@ -83,15 +86,6 @@ class FreedGraph:
             return ()
         call.keywords.append(ast.keyword("create_graph", ast.Constant(value=True)))
         return replace(at, call, ast.unparse(call))
-
-    def _notes(self) -> list[str]:
-        is_for_some = any(one.call == "backward(inputs=...)" for one in self.passes)
-        return [message("freed.by-inputs")] if is_for_some else []
-
-    def _severity(self, variant: str) -> Severity:
-        if variant == "whole" and not self.situation.log.has_failed:
-            return Severity.NOTE
-        return Severity.WARNING if all(map(is_custom, self.freed)) else Severity.ERROR
 
     def _at(self, one: Pass) -> Source | None:
         return self.situation.log.source_at(one.place)
@@ -115,27 +109,21 @@ class FreedGraph:
         freed = {*self.freed}
         return all(node in freed for node in self.graph if _has_saved(node, {"freed", "live"}))
 
+    def _uses_of(self, made: Collection[Node]) -> Iterator[Use]:
+        """Yield the uses of some results, the last ones first."""
+        for node, successors in self.graph.items():
+            yield from (Use(one, node) for one, _ in successors if one is not None and one in made)
+
     def _use_since(self, since: int) -> Use | None:
         """Return the first use, since a number was given, of a result that leads to a freed one."""
-        leading = _leading_to(self.graph, {*self.freed})
-        uses = (
-            Use(after, node)
-            for node, successors in self.graph.items()
-            for after, _ in successors
-            if after in leading and number_of(after) < since <= number_of(node)
-        )
-        return next(uses, None)
+        uses = self._uses_of(_leading_to(self.graph, self.freed))
+        late = (one for one in uses if number_of(one.made) < since <= number_of(one.by))
+        return next(late, None)
 
     def _shared_use(self) -> Use | None:
         """Return the first use of something freed by something that is not."""
         freed = {*self.freed}
-        uses = (
-            Use(after, node)
-            for node, successors in self.graph.items()
-            for after, _ in successors
-            if after in freed and node not in freed
-        )
-        return next(uses, None)
+        return next((one for one in self._uses_of(freed) if one.by not in freed), None)
 
     def _variant_of(self, use: Use, since: int) -> str:
         if self._is_repeated(use.made, since):

@@ -15,12 +15,11 @@ from leafgrad._diagnosis.checks.backward.nodes import (
     source_of,
     spans,
 )
-from leafgrad._diagnosis.checks.backward.out_of_place import changed_name, do_out_of_place
+from leafgrad._diagnosis.checks.backward.out_of_place import do_out_of_place, subject_or_tensor
 from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._graph.nodes import Source
-from leafgrad._messages import message
 
 
 class Change(NamedTuple):
@@ -116,16 +115,12 @@ def _finding(
     """Return a finding about all that one line changed."""
     at, known = group[0].at, names_of_memory(situation).first
     names = list(dict.fromkeys(known[one.storage] for one in group if one.storage in known))
-    changed = changed_name(at)
-    subject = names or ([changed] if changed else [])
-    unnamed = {} if subject else {"names": message("in-place.tensor")}
     return diagnosis(
         code,
         Severity.ERROR,
-        subject=subject,
         at=at,
         variant=variant,
         secondary=spans(f"{code}.used", source_of(situation, group[-1].node), but=at),
         edits=() if names else do_out_of_place(at, ""),
-        **unnamed,
+        **subject_or_tensor(names, at),
     )

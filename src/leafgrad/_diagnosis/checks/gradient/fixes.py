@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from leafgrad._diagnosis.checks.gradient.cause import Cause
 from leafgrad._diagnosis.diagnosis import Edit
 from leafgrad._diagnosis.edits import (
+    add_argument,
     call_at,
     expression_at,
     insert,
@@ -81,7 +82,7 @@ def add_keyword(text: str) -> Callable[[Cause, Source, str], Edits]:
         given = next((one.value for one in call.keywords if one.arg == keyword), None)
         if given is not None:
             return replace(at, given, value)
-        return replace(at, call, f"{text_of(at, call)[:-1].rstrip(' ,')}, {text})")
+        return add_argument(at, call, text)
 
     return fix
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from leafgrad import _autograd
 from leafgrad._diagnosis.build import diagnosis
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
-from leafgrad._diagnosis.edits import call_at, replace, text_of
+from leafgrad._diagnosis.edits import add_argument, call_at, replace
 from leafgrad._diagnosis.paths import Paths
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
@@ -63,4 +63,4 @@ def _with_graph(at: Source | None) -> tuple[Edit, ...]:
     retaining = [one for one in call.keywords if one.arg == "retain_graph"]
     if retaining and isinstance(retaining[0].value, ast.Constant):
         return replace(at, retaining[0], "create_graph=True")
-    return replace(at, call, f"{text_of(at, call)[:-1].rstrip(' ,')}, create_graph=True)")
+    return add_argument(at, call, "create_graph=True")

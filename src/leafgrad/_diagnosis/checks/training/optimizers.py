@@ -5,9 +5,6 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from torch import Tensor
-from torch.optim import Optimizer
-
 from leafgrad import _autograd
 from leafgrad._diagnosis.build import diagnosis
 from leafgrad._diagnosis.checks.training.moves import move_above_forward
@@ -22,7 +19,12 @@ from leafgrad._messages import message
 @check("not-in-optimizer", "idle-in-optimizer")
 def find_parameters_of_another_model(situation: Situation) -> Iterator[Diagnosis]:
     """Find parameters that no optimizer holds, and tensors that only an optimizer holds."""
-    held = dict.fromkeys(id(one) for opt in situation.optimizers for one in _parameters(opt))
+    held = dict.fromkeys(
+        id(one)
+        for optimizer in situation.optimizers
+        for group in optimizer.param_groups
+        for one in group["params"]
+    )
     if not held:
         return
     with _autograd.unobserved():
@@ -49,11 +51,6 @@ def find_parameters_of_another_model(situation: Situation) -> Iterator[Diagnosis
                 count=len(foreign),
                 edits=move_above_forward(situation, at),
             )
-
-
-def _parameters(optimizer: Optimizer) -> Iterator[Tensor]:
-    for group in optimizer.param_groups:
-        yield from group["params"]
 
 
 def _severity(missing: list[str], held: list[str], foreign: list[int]) -> Severity:

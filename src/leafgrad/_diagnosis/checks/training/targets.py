@@ -195,3 +195,36 @@ def _without_last_axis(at: Source | None, place: int) -> tuple[Edit, ...]:
     if at is None or operand is None:
         return ()
     return append(marked(at, operand), ".squeeze(-1)")
+
+
+@check("softmax-twice")
+def find_probabilities_as_logits(situation: Situation) -> Iterator[Diagnosis]:
+    """Find losses that expect logits and get what a softmax or a sigmoid returned."""
+    with _autograd.unobserved():
+        for node in situation.live:
+            activation = _ACTIVATIONS.get(_autograd.node_name(node))
+            source = _source_of_numbers(node) if activation else None
+            if source is not None and _autograd.node_name(source) == activation:
+                at = source_of(situation, source)
+                yield diagnosis(
+                    "softmax-twice",
+                    Severity.WARNING,
+                    at=at,
+                    variant="sigmoid" if activation == "SigmoidBackward0" else "",
+                    secondary=spans("softmax-twice.loss", source_of(situation, node), but=at),
+                )
+
+
+_ACTIVATIONS = {
+    "LogSoftmaxBackward0": "SoftmaxBackward0",
+    "BinaryCrossEntropyWithLogitsBackward0": "SigmoidBackward0",
+}
+_SAME_NUMBERS = (*_RESHAPING, "Permute", "Squeeze", "Transpose", "ToCopy")
+
+
+def _source_of_numbers(node: Node) -> Node | None:
+    """Return what computed the numbers of a node's first input, before any change of shape."""
+    before = _autograd.next_functions(node)[0][0]
+    while before is not None and _autograd.node_name(before).startswith(_SAME_NUMBERS):
+        before = _autograd.next_functions(before)[0][0]
+    return before
