@@ -10,6 +10,7 @@ from babel.messages.pofile import read_po
 
 import sphinx_claims
 from sphinx_claims._sphinx.badges import BADGES, TRANSLATIONS
+from sphinx_claims._sphinx.notebook import _output
 from sphinx_claims._translating.catalogue import digest
 
 Building = Any
@@ -148,3 +149,9 @@ def test_readers_see_the_words_of_their_language_and_checks_do_not(build: Buildi
     assert build(conf='claims_shown_with = {"WORDS": "de"}\n', index=SPOKEN) == (0, "")
     assert "eins 1\nas text\n" in build.page()
     assert build.page().count("eins") == 3  # in the code, printed, and as the last value
+
+
+def test_notebook_holds_the_shown_words_and_nothing_that_its_format_forbids() -> None:
+    stream = {"output_type": "stream", "name": "stdout", "text": "one"}
+    assert _output(**stream, shown={"text": "eins"}) == {**stream, "text": "eins"}
+    assert _output(**stream) == stream

@@ -129,13 +129,13 @@ def _code_cell(cell: Cell, record: Record, *tags: str) -> NotebookNode:
             "execution_count": None,
             "id": f"line-{cell.fence}",
             "metadata": {"judged": True, "tags": [*cell.tags, *tags]},
-            "outputs": [_output(output) for output in record.outputs],
+            "outputs": [_output(**output) for output in record.outputs],
             "source": remove_pins(cell.source),
         }
     )
     return code
 
 
-def _output(output: dict[str, Any]) -> dict[str, Any]:
+def _output(shown: dict[str, Any] | None = None, **output: Any) -> dict[str, Any]:
     extra = {"execution_count": None} if output["output_type"] == "execute_result" else {}
-    return {**output, **output.get("shown", {}), **extra}
+    return {**output, **(shown or {}), **extra}
