@@ -131,12 +131,12 @@ def resolve(app: Sphinx, doctree: nodes.document, page: str) -> None:
 def _outline(app: Sphinx, page: str, route: Route) -> Iterator[nodes.list_item]:
     """Yield each part with its number and, below it, its chapters on the route with theirs."""
     for part, all_inside in parts(app.env).items():
-        inside = [chapter for chapter in all_inside if chapter in route.chapters]
-        item = _item(app, page, part, number=_number(app.env, part))
-        if inside != [part]:
-            below = (_item(app, page, name, number=_number(app.env, name)) for name in inside)
-            item += nodes.bullet_list("", *below)
-        yield item
+        if inside := [chapter for chapter in all_inside if chapter in route.chapters]:
+            item = _item(app, page, part, number=_number(app.env, part))
+            if inside != [part]:
+                below = (_item(app, page, name, number=_number(app.env, name)) for name in inside)
+                item += nodes.bullet_list("", *below)
+            yield item
 
 
 def _number(env: BuildEnvironment, chapter: str) -> str:

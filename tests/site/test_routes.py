@@ -88,6 +88,12 @@ def test_part_without_chapters_is_a_chapter_and_one_is_left_out(site: Site) -> N
     assert "@Learner" not in site.page("b")
 
 
+def test_list_omits_a_part_without_chapters_on_the_route(site: Site) -> None:
+    site(INDEX.replace("learner\n", "learner\n\n-c\n"))
+    learner = re.findall(r'<div class="route-list.*?</div>', site.page("index"), re.DOTALL)[0]
+    assert re.findall(r'href="(\w+)\.html"', learner) == ["one", "a", "b"]
+
+
 def test_second_heading_of_a_part_is_reported(site: Site) -> None:
     site(INDEX, two=f"{PAGES['two']}\n## A heading\n")
     (warning,) = site.warnings
