@@ -126,6 +126,13 @@ AS_PYTHON = {
         if __name__ == "__main__":
             mp.spawn(work, (sys.argv[1] + sys.argv[2],), 2)
     """,
+    "failing process": """
+        import torch
+        def work(rank):
+            torch.ones(2).sum().backward()
+        if __name__ == "__main__":
+            torch.multiprocessing.spawn(work)
+    """,
 }
 
 

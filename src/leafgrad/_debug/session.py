@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 import torch
 from torch import Tensor
+from torch.multiprocessing import ProcessRaisedException
 from torch.optim.optimizer import (
     Optimizer,
     register_optimizer_step_post_hook,
@@ -246,7 +247,8 @@ class Session:
 
     def _explain(self, error: Exception, *, is_recorded: bool) -> None:
         """Attach a report to an error that leaves the block."""
-        if isinstance(error, torch.OutOfMemoryError):
+        # The report must not call the line that started a process the cause of its error.
+        if isinstance(error, torch.OutOfMemoryError | ProcessRaisedException):
             return
         identity, report = self._failure
         report = report if identity == id(error) else NOTHING
