@@ -246,9 +246,9 @@ class Window:
             means = torch.stack([squares[place == k].mean() for k in range(10)])
             self.causal = (-means.cumsum(0) + means).exp()[place].unsqueeze(1)
         if method.updates_weight:
-            norms = []
+            norms, own = [], [*self.net.parameters()]
             for term in self.terms():
-                parts = torch.autograd.grad(term, [*self.net.parameters()], retain_graph=True)
+                parts = torch.autograd.grad(term, own, retain_graph=True, materialize_grads=True)
                 norms.append(nn.utils.parameters_to_vector(parts).norm().item())
             self.weight = 0.5 * self.weight + 0.5 * norms[0] / norms[1]
 
