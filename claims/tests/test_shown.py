@@ -152,6 +152,6 @@ def test_readers_see_the_words_of_their_language_and_checks_do_not(build: Buildi
 
 
 def test_notebook_holds_the_shown_words_and_nothing_that_its_format_forbids() -> None:
-    stream = {"output_type": "stream", "name": "stdout", "text": "one"}
+    stream: dict[str, Any] = {"output_type": "stream", "name": "stdout", "text": "one"}
     assert _output(**stream, shown={"text": "eins"}) == {**stream, "text": "eins"}
     assert _output(**stream) == stream

@@ -160,7 +160,7 @@ class Slope(nn.Sequential):
     """The derivative of a network, computed by a module."""
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:
-        value = super().forward(points)
+        value: torch.Tensor = nn.Sequential(*self)(points)
         return torch.autograd.grad(value.sum(), points, create_graph=True)[0]
 
 

@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 import torch
 from torch import Tensor
-from torch.multiprocessing import ProcessRaisedException
+from torch.multiprocessing.spawn import ProcessRaisedException
 from torch.optim.optimizer import (
     Optimizer,
     register_optimizer_step_post_hook,
