@@ -23,18 +23,19 @@ def name_derivatives(
     sums: dict[int | None, Value] = {}
     makers: dict[Value | None, int | None] = {}
     for call in log.tape.calls:
-        makers.update(dict.fromkeys(call.outputs, call.start))
-        if call.name == "sum" and call.stop > call.start:
-            sums[call.start] = call.inputs[0]
+        if call.stop > call.start:  # else the number is that of a later call
+            makers.update(dict.fromkeys(call.outputs, call.start))
+            if call.name == "sum":
+                sums[call.start] = call.inputs[0]
     found: dict[int | None, str] = {}
     for call in log.spans:
         if call.roots is None:
             continue
         root = next(iter(call.roots), None)
         summed = sums.get(root)  # as in `grad(u.sum(), x)`, which differentiates u
-        root = makers.get(summed, root)
-        base = values.get(summed) or names.get(root) or found.get(pass_at(log, root))
-        base = base or _class_at(log, root)
+        maker = makers.get(summed, root)
+        base = names.get(root) or values.get(summed) or found.get(pass_at(log, maker))
+        base = base or _class_at(log, maker)
         inputs = [values[one] for one in call.inputs if values.get(one, base) != base]
         found[call.start] = results.get(call.start) or _derived(base, inputs)
     return found
