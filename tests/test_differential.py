@@ -43,7 +43,7 @@ def test_reports_on_random_programs_match_backward(first: int) -> None:
 
 
 @pytest.mark.sweep
-def test_planted_cut_is_named() -> None:
+def test_diagnosis_names_planted_cut() -> None:
     found = total(300, 0, planted_cut)
     assert found.mismatches == []
     assert found.culprits == 300

@@ -58,9 +58,7 @@ def judge_file(workers_for: WorkersFor, release: Release | None, tmp_path: Path)
 
 
 @pytest.mark.parametrize("file", pages("false"))
-def test_a_false_page_is_red_where_it_is_false_and_nowhere_else(
-    file: Path, judge_file: Judge
-) -> None:
+def test_false_page_is_red_only_on_its_false_lines(file: Path, judge_file: Judge) -> None:
     verdict = judge_file(file)
     declared = front_matter(file)["red"]
     found = defaultdict(list)
@@ -72,7 +70,7 @@ def test_a_false_page_is_red_where_it_is_false_and_nowhere_else(
 
 
 @pytest.mark.parametrize("file", pages("true"))
-def test_a_true_page_is_green(file: Path, judge_file: Judge) -> None:
+def test_true_page_is_green(file: Path, judge_file: Judge) -> None:
     verdict = judge_file(file)
     assert verdict.problems == ()
     assert all(claim.is_true for claim in verdict.claims)

@@ -120,7 +120,7 @@ assert 1 + 1 == 2
 """
 
 
-def test_a_proof_is_closed_in_its_claim_and_a_container_elsewhere(build: Building) -> None:
+def test_proof_is_folded_in_html_and_plain_in_text(build: Building) -> None:
     assert build(index=FOLD) == (0, "")
     page = build.page()
     folded = re.search('<details class="proof">(.*?)</details>\n</div>', page, re.DOTALL)

@@ -171,7 +171,7 @@ def test_directives_of_sphinx_doctest_are_compared(
         f"```pycon\n{GROUP}```\n",
     ],
 )
-def test_options_and_flags_of_doctest_hold(judge: Judge, text: str) -> None:
+def test_options_and_flags_of_doctest_are_applied(judge: Judge, text: str) -> None:
     assert problems(judge(text)) == []
 
 
@@ -232,7 +232,7 @@ def test_docstrings_of_functions_that_share_a_wrapper_are_judged(claims: Any) ->
     assert "2 pages, 0 claims, 2 checks: 2 problems" in run.text
 
 
-def test_setup_and_flags_of_the_table_hold_for_all_examples(claims: Any) -> None:
+def test_configured_setup_and_flags_apply_to_all_examples(claims: Any) -> None:
     table = """\
 pages = ["page.md"]
 doctest_global_setup = "from math import sqrt"

@@ -99,7 +99,7 @@ def test_claim_must_have_what_its_kind_needs(name: str, red: Callable[..., list[
         ("By default, 1 is small.", "heavy", False),
     ],
 )
-def test_sentence_or_scope_must_name_each_exception(
+def test_exceptions_must_be_named_in_sentence_or_scope(
     *, sentence: str, name: str, is_named: bool, red: Callable[..., list[str]]
 ) -> None:
     found = red(page(sentence, ":kind: default", ONE, name))
@@ -124,7 +124,7 @@ def test_changed_claim_is_red_until_its_blind_check_has_passed_again(
     assert "false for two: number() < 1" in capsys.readouterr().out
 
 
-def test_cell_with_an_id_names_a_known_claim_and_holds_a_check(tmp_path: Path) -> None:
+def test_cell_with_id_must_name_a_claim_and_contain_a_check(tmp_path: Path) -> None:
     file = tmp_path / "page.md"
     file.write_text("```{code-cell} python\n:exception-to: number/small odd\n\nx = 1\n```\n")
     (read,) = read_pages([file], Config(root=tmp_path))

@@ -29,7 +29,9 @@ PAGE = SETUP + ":::{{claim}} a/b\n{0}\n:::\n\n```{{code-cell}} python\n{1}\n```\
         ("The flag is `reverse=True`.", "for reverse in (True, False):\n    assert words"),
     ],
 )
-def test_mentioned_code_and_numbers_occur(judge: Judge, sentence: str, evidence: str) -> None:
+def test_mentioned_code_and_numbers_that_occur_are_accepted(
+    judge: Judge, sentence: str, evidence: str
+) -> None:
     assert judge(PAGE.format(sentence, evidence)).problems == ()
 
 

@@ -64,7 +64,9 @@ def test_each_claim_and_the_rest_of_a_page_are_items(project: pytest.Pytester) -
     assert ">  " not in result.stdout.str()
 
 
-def test_collecting_executes_nothing_and_a_run_each_page_once(project: pytest.Pytester) -> None:
+def test_collection_executes_nothing_and_a_run_executes_each_page_once(
+    project: pytest.Pytester,
+) -> None:
     counts = "```{code-cell} python\nopen('count', 'a').write('x');\n```\n\n"
     project.path.joinpath("docs", "page.md").write_text(counts + PAGE)
     project.runpytest("docs", "--collect-only").stdout.fnmatch_lines(["*<_ClaimItem page>"])

@@ -143,7 +143,7 @@ Word()
 """
 
 
-def test_readers_see_the_words_of_their_language_and_checks_do_not(build: Building) -> None:
+def test_only_shown_code_is_translated(build: Building) -> None:
     assert build(conf="", index=SPOKEN) == (0, "")
     assert "one 1\nas text\n" in build.page()
     assert build(conf='claims_shown_with = {"WORDS": "de"}\n', index=SPOKEN) == (0, "")

@@ -247,7 +247,7 @@ def _text(html: str) -> str:
     return unescape(" ".join(re.sub("<[^>]*>", " ", html).split()))
 
 
-def test_on_github_every_red_line_is_an_annotation_too(
+def test_red_lines_are_annotations_on_github(
     build: Building, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
@@ -344,7 +344,7 @@ def test_ids_in_other_scripts_have_anchors_of_their_own(build: Building) -> None
         ("t-a/b", "t/a_b", "claim-t-a-b"),
     ],
 )
-def test_no_two_claims_have_one_anchor(
+def test_anchors_of_claims_are_unique(
     first: str, second: str, anchor: str, build: Building
 ) -> None:
     status, told = build(index=f"# Page\n{claimed(first)}", other=f"# Other\n{claimed(second)}")

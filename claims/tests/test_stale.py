@@ -157,7 +157,7 @@ def test_unjudged_source_with_cells_or_claims_is_red(build: Building, tmp_path: 
     assert (status, red) == (1, set(OTHERS))
 
 
-def test_no_python_strips_the_asserts(tmp_path: Path) -> None:
+def test_asserts_are_executed_under_python_with_optimization(tmp_path: Path) -> None:
     (tmp_path / "page.md").write_text(FALSE)
     command = [sys.executable, "-OO", "-m", "sphinx_claims", "verify", "page.md"]
     (tmp_path / "pyproject.toml").write_text("[tool.claims]\n")

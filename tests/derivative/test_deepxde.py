@@ -58,7 +58,7 @@ def options(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("count", "asked"), [(64, [{"method": "reverse"}]), (65, [{}])])
-def test_two_reverse_passes_answer_for_few_points(
+def test_few_points_use_two_reverse_passes(
     count: int, asked: list[dict[str, Any]], options: list[dict[str, Any]]
 ) -> None:
     x = torch.rand(count, 2, dtype=torch.float64, requires_grad=True)
@@ -67,7 +67,7 @@ def test_two_reverse_passes_answer_for_few_points(
     assert options == asked
 
 
-def test_more_channels_or_orders_than_two_passes_give_are_not_for_them(
+def test_many_channels_or_orders_do_not_use_two_reverse_passes(
     options: list[dict[str, Any]],
 ) -> None:
     grad, x = patched(), points()
@@ -78,7 +78,7 @@ def test_more_channels_or_orders_than_two_passes_give_are_not_for_them(
     assert options == [{}, {"method": "reverse"}, {}]
 
 
-def test_what_reverse_mode_refuses_is_asked_again(options: list[dict[str, Any]]) -> None:
+def test_refusal_of_reverse_mode_falls_back_to_other_method(options: list[dict[str, Any]]) -> None:
     x = points()
     y = torch.nn.functional.layer_norm(torch.cat([few(x), x], 1), (3,))[:, :1]
     found = patched().hessian(y, x, i=0, j=1)
@@ -101,7 +101,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[int, ...]]]:
 
 @pytest.mark.parametrize("i", [0, 1])
 @pytest.mark.parametrize("j", [0, 1])
-def test_an_entry_of_the_jacobian_and_of_the_hessian_is_a_column(i: int, j: int) -> None:
+def test_entry_of_jacobian_or_hessian_is_a_column(i: int, j: int) -> None:
     grad, x = patched(), points()
     y = outputs(x)
     assert_same(grad.jacobian(y, x, i=i, j=j), nested(y, x, i, j))
@@ -109,7 +109,7 @@ def test_an_entry_of_the_jacobian_and_of_the_hessian_is_a_column(i: int, j: int)
     assert_same(grad.hessian(y, x, component=i, i=j, j=1), nested(y, x, i, j, 1))
 
 
-def test_a_row_and_a_column_of_the_jacobian_stand_side_by_side() -> None:
+def test_jacobian_without_index_returns_row_or_column() -> None:
     grad, x = patched(), points()
     y = outputs(x)
     entries = [[nested(y, x, i, j) for j in range(2)] for i in range(2)]
@@ -117,13 +117,13 @@ def test_a_row_and_a_column_of_the_jacobian_stand_side_by_side() -> None:
     assert_same(grad.jacobian(y, x, j=1), torch.cat([row[1] for row in entries], dim=1))
 
 
-def test_the_only_entry_needs_no_number() -> None:
+def test_single_entry_needs_no_index() -> None:
     grad, x = patched(), points(1)
     assert_same(grad.jacobian(x**3, x), 3 * x**2)
     assert_same(grad.hessian(x**3, x), 6 * x)
 
 
-def test_a_derivative_of_a_derivative_is_one_of_higher_order(
+def test_derivative_of_derivative_has_higher_order(
     calls: list[list[tuple[int, ...]]],
 ) -> None:
     grad, x = patched(), points()
@@ -136,7 +136,7 @@ def test_a_derivative_of_a_derivative_is_one_of_higher_order(
     assert calls == [[(1, 0), (0, 1)], [(1, 1)], [(2, 0)], [(3, 1)], [(0, 1)]]
 
 
-def test_the_next_step_computes_in_one_call_what_this_one_asked_for(
+def test_next_step_computes_requests_of_last_step_in_one_call(
     calls: list[list[tuple[int, ...]]],
 ) -> None:
     grad = patched()
@@ -155,7 +155,7 @@ def test_the_next_step_computes_in_one_call_what_this_one_asked_for(
         assert calls == (first if step == 0 else [[(0, 1), (2, 0), (4, 0)]])
 
 
-def test_nothing_is_computed_ahead_for_a_step_that_begins_otherwise(
+def test_step_that_starts_differently_computes_nothing_ahead(
     calls: list[list[tuple[int, ...]]],
 ) -> None:
     grad = patched()
@@ -169,7 +169,7 @@ def test_nothing_is_computed_ahead_for_a_step_that_begins_otherwise(
     assert calls == [[(2, 0)], [(0, 2)], [(0, 2), (2, 0)], [(0, 0, 1)]]
 
 
-def test_several_outputs_of_a_step_are_told_apart() -> None:
+def test_outputs_of_one_step_are_kept_apart() -> None:
     grad = patched()
     for _ in range(2):
         x = points()
@@ -179,7 +179,7 @@ def test_several_outputs_of_a_step_are_told_apart() -> None:
         assert_same(grad.hessian(y, x, i=1, j=1), nested(y, x, 0, 1, 1))
 
 
-def test_what_was_changed_in_place_is_computed_anew() -> None:
+def test_outputs_changed_in_place_are_differentiated_again() -> None:
     grad, x = patched(), points()
     y = outputs(x)
     slope = grad.jacobian(y, x, i=0, j=0)
@@ -190,7 +190,7 @@ def test_what_was_changed_in_place_is_computed_anew() -> None:
     assert_same(grad.jacobian(y, x, i=0, j=0), nested(y, x, 0, 0))
 
 
-def test_zeros_can_be_differentiated_on() -> None:
+def test_zero_derivative_can_be_differentiated_again() -> None:
     grad, x = patched(), points()
     flat = grad.hessian(3 * x[:, :1] + 1, x)
     assert grad.jacobian(flat, x, j=0).tolist() == [[0.0]] * 6
@@ -218,7 +218,7 @@ def test_clear_keeps_no_tensor() -> None:
     assert gone() is None
 
 
-def test_new_points_let_go_of_the_old_ones() -> None:
+def test_new_points_free_outputs_of_old_points() -> None:
     grad, x = patched(), points()
     y = outputs(x)
     grad.jacobian(y, x, i=0)
@@ -245,13 +245,13 @@ def test_new_points_let_go_of_the_old_ones() -> None:
         (lambda g, y, x: g.jacobian(y.flip(0), x, i=0, j=0), RuntimeError, "same row of inputs"),
     ],
 )
-def test_what_has_no_answer_is_refused(ask: Any, error: type[Exception], message: str) -> None:
+def test_invalid_requests_are_refused(ask: Any, error: type[Exception], message: str) -> None:
     x = points()
     with pytest.raises(error, match=message):
         ask(patched(), outputs(x), x)
 
 
-def test_only_what_has_the_three_functions_is_patched() -> None:
+def test_module_without_the_three_functions_is_refused() -> None:
     with pytest.raises(
         TypeError, match=r"must be the module dde\.grad, which has clear, not names"
     ):

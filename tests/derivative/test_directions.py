@@ -27,7 +27,7 @@ def nested(u: Tensor, x: Tensor, v: Tensor, order: int) -> Tensor:
 
 
 @pytest.mark.parametrize("is_by_row", [False, True])
-def test_derivatives_along_directions_are_those_of_nested_passes(*, is_by_row: bool) -> None:
+def test_derivatives_along_directions_match_nested_passes(*, is_by_row: bool) -> None:
     x = rows(5, 3)
     along = torch.randn(2, 5, 3).double() if is_by_row else torch.randn(2, 3).double()
     found = higher_order_grad(wave(x), x, [1, 3, 4], directions=along)
@@ -38,7 +38,7 @@ def test_derivatives_along_directions_are_those_of_nested_passes(*, is_by_row: b
         )
 
 
-def test_a_hessian_times_a_vector_is_the_jacobian_along_it() -> None:
+def test_jacobian_of_directional_derivative_is_hessian_vector_product() -> None:
     x, v = rows(5, 3), torch.tensor([1.0, -2.0, 0.5]).double()
     u = wave(x)[:, 0]
     assert_same(
@@ -46,7 +46,7 @@ def test_a_hessian_times_a_vector_is_the_jacobian_along_it() -> None:
     )
 
 
-def test_a_block_is_cut_out_of_the_whole() -> None:
+def test_dims_select_block_of_jacobian_and_hessian() -> None:
     x = rows(5, 3)
     assert_same(
         [hessian(wave(x), x, dims=[2, 0])], [hessian(wave(x), x)[..., [2, 0], :][..., [2, 0]]]
@@ -94,13 +94,13 @@ def test_all_columns_make_the_diagonal_exact() -> None:
         ({"samples": 300, "order": 4}, "several calls"),
     ],
 )
-def test_what_cannot_be_estimated_is_told(options: Any, pattern: str) -> None:
+def test_invalid_options_of_estimate_are_refused(options: Any, pattern: str) -> None:
     x = rows(3, 3)
     with pytest.raises(ValueError, match=pattern):
         stde(wave(x), x, **options)
 
 
-def test_rows_that_meet_have_no_derivative_along_directions() -> None:
+def test_mixed_rows_are_refused_along_directions() -> None:
     x = rows(5, 3)
     with pytest.raises(RuntimeError, match="each row of outputs must depend on the same row"):
         higher_order_grad(wave(x).roll(1, 0), x, 3, directions=x.detach()[:1])

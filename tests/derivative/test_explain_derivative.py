@@ -56,7 +56,7 @@ def cubed(x: Tensor) -> Tensor:
     ],
 )
 @pytest.mark.parametrize("create_graph", [True, False])
-def test_the_method_is_told_with_its_reason(
+def test_method_is_explained_with_its_reason(
     function: Any, order: Any, method: str | None, because: str, *, create_graph: bool
 ) -> None:
     told = explain_derivative(function, rows(4, 2), order, create_graph=create_graph)
@@ -68,7 +68,7 @@ def test_the_method_is_told_with_its_reason(
     assert html.escape(told.because).split(",")[0] in told._repr_html_()
 
 
-def test_zeros_that_the_graph_proves_are_told() -> None:
+def test_proven_zeros_are_explained() -> None:
     x = rows(4, 2)
     constant = higher_order_grad(3 * x, x, (2, 0))
     told = explain_derivative(constant, x, (1, 0))
@@ -77,7 +77,7 @@ def test_zeros_that_the_graph_proves_are_told() -> None:
     assert told == DerivativeExplanation(method=None, because=told.because, rows=None)
 
 
-def test_it_is_the_method_that_answers() -> None:
+def test_explained_method_computes_the_derivative() -> None:
     x = rows(4, 2)
     for function in (torch.sin, cubed):
         method = explain_derivative(function(x), x, (2, 0)).method
@@ -98,13 +98,13 @@ def test_explain_derivative_covers_each_function_and_whether_rows_are_proven(ord
     assert explain_derivative(x.sin(), x, order, rows="independent").rows == "proven"
 
 
-def test_explain_derivative_refuses_another_function() -> None:
+def test_other_functions_are_refused() -> None:
     x = rows(4, 2)
     with pytest.raises(ValueError, match=words("explained-function", value=torch.sin)):
         explain_derivative(x.sin(), x, torch.sin)
 
 
-def test_what_is_refused_is_refused() -> None:
+def test_mixed_rows_are_refused_and_grad_modes_do_not_matter() -> None:
     x = rows(4, 2)
     with pytest.raises(RuntimeError, match=words("rows-must.row")):
         explain_derivative(x - x.mean(0), x, (2, 0))

@@ -93,7 +93,7 @@ def test_fallback_agrees_with_finite_differences(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["LinalgQrBackward0", "LinalgSvdBackward0", "LinalgPinvBackward0"])
-def test_fallback_refuses_rows_that_meet_in_a_matrix(name: str) -> None:
+def test_fallback_refuses_rows_mixed_by_matrix_function(name: str) -> None:
     operations: dict[str, Callable[[Tensor], Tensor]] = {
         "LinalgQrBackward0": lambda a: torch.linalg.qr(a).R,
         "LinalgSvdBackward0": torch.linalg.svdvals,
@@ -106,7 +106,7 @@ def test_fallback_refuses_rows_that_meet_in_a_matrix(name: str) -> None:
 
 
 @pytest.mark.parametrize("loss", [functional.mse_loss, functional.huber_loss])
-def test_mean_of_a_loss_is_refused_for_rows_and_answered_for_a_point(loss: Any) -> None:
+def test_mean_over_rows_is_refused_and_mean_over_point_is_right(loss: Any) -> None:
     x = rows(3, 2)
     with pytest.raises(RuntimeError, match="LossBackward0"):
         laplacian(loss(x.sin(), TARGET).expand(3), x)

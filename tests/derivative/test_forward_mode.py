@@ -66,7 +66,7 @@ def change(derivative: Tensor, of: Tensor, tangent: Tensor) -> Tensor:
 @pytest.mark.parametrize("differentiate", DERIVATIVES.values(), ids=DERIVATIVES)
 @pytest.mark.parametrize("moved", ["inputs", "weight"])
 @pytest.mark.parametrize("create_graph", [True, False])
-def test_a_tangent_is_the_change_of_the_derivative(
+def test_tangent_of_derivative_matches_exact_change(
     function: Differentiable,
     differentiate: Callable[..., Tensor],
     moved: str,
@@ -91,7 +91,7 @@ def test_a_tangent_is_the_change_of_the_derivative(
     torch.testing.assert_close(found.tangent, expected)
 
 
-def test_a_function_is_called_with_the_tangent_of_inputs_that_it_gets() -> None:
+def test_tangent_of_inputs_reaches_function() -> None:
     x, tangent = torch.tensor([[0.5], [1.0]]), torch.tensor([[2.0], [3.0]])
     with forward_ad.dual_level():
         slope = higher_order_grad(torch.sin, forward_ad.make_dual(x, tangent), (2,))
@@ -100,7 +100,7 @@ def test_a_function_is_called_with_the_tangent_of_inputs_that_it_gets() -> None:
     torch.testing.assert_close(found.tangent, -x.cos() * tangent)
 
 
-def test_the_tangent_of_one_of_several_inputs_comes_along() -> None:
+def test_tangent_of_one_of_several_inputs_is_used() -> None:
     x, y = torch.tensor([0.5, 1.0]), torch.tensor([2.0, 3.0])
     with forward_ad.dual_level():
         x = forward_ad.make_dual(x, torch.ones(2))
@@ -109,7 +109,7 @@ def test_the_tangent_of_one_of_several_inputs_comes_along() -> None:
         torch.testing.assert_close(found.tangent, 6 * torch.tensor([0.5, 1.0]))
 
 
-def test_taylor_mode_says_that_tangents_are_what_it_cannot_take() -> None:
+def test_taylor_mode_refuses_tangents() -> None:
     x = rows(4, 2)
     with forward_ad.dual_level():
         u = (x @ forward_ad.make_dual(WEIGHT, WEIGHT.detach())).tanh()

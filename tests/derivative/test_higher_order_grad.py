@@ -91,7 +91,7 @@ def falling(base: int, count: int) -> int:
         ),
     ],
 )
-def test_a_derivative_equals_its_closed_form(
+def test_derivative_matches_closed_form(
     function: Callable[[Tensor], Tensor], derivative: Callable[[Tensor, int], Tensor], order: int
 ) -> None:
     x = column()
@@ -103,9 +103,7 @@ def test_a_derivative_equals_its_closed_form(
 
 @pytest.mark.parametrize("channels", [(), (1,), (3,), (2, 3)], ids=str)
 @pytest.mark.parametrize("batch", [(), (1,), (5,), (3, 4)], ids=str)
-def test_the_result_has_the_shape_of_outputs(
-    batch: tuple[int, ...], channels: tuple[int, ...]
-) -> None:
+def test_result_has_shape_of_outputs(batch: tuple[int, ...], channels: tuple[int, ...]) -> None:
     points = table(math.prod(batch)).detach().reshape(*batch, 2).requires_grad_()
     x, y = points.reshape(*batch, *[1] * len(channels), 2).unbind(-1)
     factors = torch.arange(1.0, 1.0 + math.prod(channels), dtype=torch.float64).reshape(channels)
@@ -115,7 +113,7 @@ def test_the_result_has_the_shape_of_outputs(
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1), (4,), (4, 1), (2, 3)], ids=str)
-def test_inputs_of_the_shape_of_outputs_are_differentiated_elementwise(
+def test_outputs_shaped_like_inputs_are_differentiated_elementwise(
     shape: tuple[int, ...],
 ) -> None:
     a = torch.arange(1.0, 1.0 + math.prod(shape)).reshape(shape).requires_grad_()
@@ -123,7 +121,7 @@ def test_inputs_of_the_shape_of_outputs_are_differentiated_elementwise(
     assert_same(higher_order_grad(a**3, a, [1, 3])[1], torch.full(shape, 6.0))
 
 
-def test_a_multi_index_tells_as_many_channels_as_columns_from_elements() -> None:
+def test_multi_index_differentiates_channels_not_elements() -> None:
     points = table()
     velocity = network(channels=2)(points)
     assert velocity.shape == points.shape
@@ -134,13 +132,13 @@ def test_a_multi_index_tells_as_many_channels_as_columns_from_elements() -> None
         assert_same(alone, both[..., channel])
 
 
-def test_no_rows_or_no_channels_give_an_empty_derivative() -> None:
+def test_empty_rows_or_channels_give_empty_derivative() -> None:
     empty, points = table(rows=0), table()
     assert higher_order_grad(empty.sum(1), empty, (2, 0)).shape == (0,)
     assert higher_order_grad(points[:, :0], points, (2, 0)).shape == (5, 0)
 
 
-def test_a_list_is_answered_by_a_tuple_in_its_order() -> None:
+def test_list_of_orders_gives_tuple_in_same_order() -> None:
     x = column()
     derivatives = higher_order_grad(x**3, x, [2, 1, 2])
     assert isinstance(derivatives, tuple)
@@ -149,20 +147,20 @@ def test_a_list_is_answered_by_a_tuple_in_its_order() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
-def test_the_result_has_the_dtype_of_inputs(dtype: torch.dtype) -> None:
+def test_result_has_dtype_of_inputs(dtype: torch.dtype) -> None:
     x = torch.arange(1.0, 20.0, dtype=dtype).unsqueeze(1).requires_grad_()
     derivative = higher_order_grad((x.double() ** 2).squeeze(1), x, 2)
     assert derivative.dtype == dtype
     assert derivative.tolist() == [2.0] * 19
 
 
-def test_gradients_may_travel_in_less_precision() -> None:
+def test_half_precision_inside_function_is_supported() -> None:
     x = column(1000)
     outputs = (x.half() * 2).double()
     assert higher_order_grad(outputs, x, 1).tolist() == [[2.0]] * 1000
 
 
-def test_outputs_may_be_inputs() -> None:
+def test_outputs_can_be_the_inputs() -> None:
     x = column()
     assert higher_order_grad(x, x, [1, 2])[0].tolist() == [[1.0]] * 5
     assert higher_order_grad(x, x, [1, 2])[1].tolist() == [[0.0]] * 5
@@ -182,14 +180,14 @@ def test_outputs_may_be_inputs() -> None:
         pytest.param(lambda x, _: x.floor(), id="steps"),
     ],
 )
-def test_the_second_derivative_of_what_is_straight_is_zero(
+def test_second_derivative_of_linear_function_is_zero(
     function: Callable[[Tensor, Tensor], Tensor],
 ) -> None:
     x, y = column(), column(low=2, high=3)
     assert higher_order_grad(function(x, y), x, 2).tolist() == [[0.0]] * 5
 
 
-def test_unused_inputs_give_zeros_where_they_are_allowed() -> None:
+def test_unused_inputs_give_zeros_with_allow_unused() -> None:
     x, y = column(), column()
     outputs = torch.cat([y, y], 1)
     value, first = higher_order_grad(outputs, x, [0, 1], allow_unused=True)
@@ -200,12 +198,12 @@ def test_unused_inputs_give_zeros_where_they_are_allowed() -> None:
 # --- outputs as a function
 
 
-def test_a_function_is_evaluated_at_inputs() -> None:
+def test_function_is_evaluated_at_inputs() -> None:
     x = column()
     assert_same(higher_order_grad(lambda x: x**3, x, 2), 6 * x)
 
 
-def test_a_function_is_evaluated_at_a_copy_of_inputs_without_grad() -> None:
+def test_function_is_evaluated_at_copy_of_inputs_without_grad() -> None:
     x = column().detach()
     assert_same(higher_order_grad(lambda x: x**3, x, 2), 6 * x)
     assert not x.requires_grad
@@ -214,14 +212,14 @@ def test_a_function_is_evaluated_at_a_copy_of_inputs_without_grad() -> None:
 # --- create_graph and modes
 
 
-def test_without_create_graph_nothing_carries_a_graph() -> None:
+def test_results_without_create_graph_have_no_graph() -> None:
     x = column()
     results = higher_order_grad(x**3, x, [0, 1, 2], create_graph=False)
     assert not any(result.requires_grad for result in results)
     assert_same(results[2], 6 * x)
 
 
-def test_the_graph_of_outputs_is_kept() -> None:
+def test_graph_of_outputs_is_not_freed() -> None:
     x = column()
     outputs = x.exp()
     higher_order_grad(outputs, x, 2, create_graph=False)
@@ -233,7 +231,7 @@ MODES = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-def test_it_works_in_modes_that_record_nothing(mode: Callable[[], Any]) -> None:
+def test_derivatives_are_recorded_under_no_grad_and_inference_mode(mode: Callable[[], Any]) -> None:
     x = column()
     outputs = x**3
     with mode():
@@ -243,7 +241,7 @@ def test_it_works_in_modes_that_record_nothing(mode: Callable[[], Any]) -> None:
     assert_same(results[0], 6 * x)
 
 
-def test_a_default_device_and_dtype_do_not_matter() -> None:
+def test_default_device_and_dtype_do_not_matter() -> None:
     x = column()
     dtype = torch.get_default_dtype()
     torch.set_default_dtype(torch.float16)
@@ -255,7 +253,7 @@ def test_a_default_device_and_dtype_do_not_matter() -> None:
     assert_same(second, 6 * x)
 
 
-def test_the_result_of_a_block_without_recording_may_be_evaluated_anew() -> None:
+def test_function_is_evaluated_at_inference_tensor() -> None:
     with torch.inference_mode():
         x = torch.ones(2, 1)
     assert higher_order_grad(lambda x: x**3, x, 2).tolist() == [[6.0], [6.0]]
@@ -278,7 +276,7 @@ def test_the_result_of_a_block_without_recording_may_be_evaluated_anew() -> None
         ),
     ],
 )
-def test_a_network_gives_the_same_however_it_is_evaluated(
+def test_derivatives_match_however_network_is_called(
     evaluate: Callable[[torch.nn.Module, Tensor], Tensor],
 ) -> None:
     points, model = table(), network()
@@ -291,7 +289,7 @@ def test_a_network_gives_the_same_however_it_is_evaluated(
         assert_same(actual, expected)
 
 
-def test_saved_tensors_may_be_elsewhere() -> None:
+def test_saved_tensors_can_be_offloaded_to_cpu() -> None:
     points, model = table(), network()
     with save_on_cpu():
         outputs = model(points)
@@ -301,7 +299,7 @@ def test_saved_tensors_may_be_elsewhere() -> None:
     )
 
 
-def test_module_hooks_do_not_stand_in_the_way() -> None:
+def test_module_hooks_do_not_change_derivative() -> None:
     points, model = table(), network()
     expected = higher_order_grad(model(points), points, (2, 0))
     model[0].register_full_backward_hook(lambda *_: None)
@@ -317,7 +315,7 @@ def test_a_nan_in_one_row_stays_in_that_row() -> None:
 # --- What it leaves alone
 
 
-def test_gradients_that_are_there_stay_as_they_are() -> None:
+def test_existing_gradients_are_unchanged() -> None:
     points, model = table(), network()
     inputs = points * 1
     inputs.retain_grad()
@@ -332,7 +330,7 @@ def test_gradients_that_are_there_stay_as_they_are() -> None:
     torch.testing.assert_close(before, values)
 
 
-def test_no_tensor_is_changed_and_no_random_number_drawn() -> None:
+def test_call_changes_no_tensor_and_draws_no_random_number() -> None:
     points, model = table(), network()
     tensors = [points, *model.parameters()]
     before = [tensor.detach().clone() for tensor in tensors]
@@ -346,7 +344,7 @@ def test_no_tensor_is_changed_and_no_random_number_drawn() -> None:
 @pytest.mark.parametrize(
     "outputs", [lambda h: h.sin(), lambda h: h * h.mean()], ids=["answered", "refused"]
 )
-def test_nothing_of_the_graph_is_kept_alive(outputs: Callable[[Tensor], Tensor]) -> None:
+def test_call_keeps_no_graph_alive(outputs: Callable[[Tensor], Tensor]) -> None:
     x = column()
     inner = x.exp()
     seen = weakref.ref(inner)
@@ -363,7 +361,7 @@ def test_nothing_of_the_graph_is_kept_alive(outputs: Callable[[Tensor], Tensor])
 # --- Derivatives of constants
 
 
-def test_a_derivative_that_is_constant_has_derivatives_of_zero() -> None:
+def test_constant_derivative_has_zero_derivatives() -> None:
     x = table()
     outputs = 3 * x.sum(1)
     for order in ((1, 0), (2, 0)):
@@ -377,7 +375,7 @@ def test_a_derivative_that_is_constant_has_derivatives_of_zero() -> None:
     assert laplacian(higher_order_grad(outputs, x, (1, 1)), x).tolist() == [0.0] * 5
 
 
-def test_it_is_constant_only_as_it_was_given_out() -> None:
+def test_changed_constant_derivative_needs_a_graph() -> None:
     x, other = table(), table()
     message = "outputs must carry the graph that computed it from inputs"
     for change in (Tensor.zero_, Tensor.detach, lambda constant: constant + 1):
@@ -411,7 +409,7 @@ def with_statistics(x: Tensor) -> Tensor:
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 @pytest.mark.parametrize("function", [silu, in_steps, with_statistics])
-def test_a_scripted_function_has_the_derivatives_of_the_function(
+def test_scripted_function_has_derivatives_of_original(
     function: Callable[[Tensor], Tensor],
 ) -> None:
     scripted: Any = torch.jit.script(function)
@@ -435,7 +433,7 @@ def test_a_scripted_function_has_the_derivatives_of_the_function(
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-def test_a_scripted_function_has_the_derivatives_of_finite_differences() -> None:
+def test_scripted_function_matches_finite_differences() -> None:
     scripted: Any = torch.jit.script(silu)
     x, step = column(), 1e-3
     for _ in range(4):
@@ -446,7 +444,7 @@ def test_a_scripted_function_has_the_derivatives_of_finite_differences() -> None
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-def test_a_scripted_function_that_mixes_rows_is_refused() -> None:
+def test_scripted_function_that_mixes_rows_is_refused() -> None:
     def mixed(x: Tensor) -> Tensor:
         return x * torch.sigmoid(x).sum(0)
 
@@ -469,7 +467,7 @@ def fallback(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("method", ["auto", "reverse"])
-def test_reverse_mode_leaves_what_nested_passes_leave(method: Any) -> None:
+def test_reverse_mode_leaves_same_state_as_nested_passes(method: Any) -> None:
     found = []
     for is_ours in (True, False):
         x = table()
@@ -493,7 +491,7 @@ def test_reverse_mode_leaves_what_nested_passes_leave(method: Any) -> None:
 
 
 @pytest.mark.parametrize("method", ["auto", "reverse"])
-def test_what_is_refused_leaves_nothing(method: Any) -> None:
+def test_refused_call_changes_nothing(method: Any) -> None:
     x = table()
     seen: list[Tensor] = []
     h, outputs = fallback(x)

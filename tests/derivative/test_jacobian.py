@@ -45,7 +45,7 @@ def by_row(function: Callable[[Tensor], Tensor], points: Tensor, times: int) -> 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize(("ours", "times"), [(jacobian, 1), (hessian, 2)])
-def test_it_is_what_pytorch_gives_row_by_row(
+def test_jacobian_and_hessian_match_pytorch_row_by_row(
     ours: Any, times: int, function: Any, method: Any
 ) -> None:
     points = rows(4, 3)
@@ -58,7 +58,7 @@ def test_it_is_what_pytorch_gives_row_by_row(
 
 
 @pytest.mark.parametrize("function", [jacobian, hessian])
-def test_columns_may_be_on_several_axes(function: Any) -> None:
+def test_columns_can_span_several_axes(function: Any) -> None:
     places = rows(4, 3, 2)
     flat = places.detach().flatten(1).requires_grad_()
     found = function(places.prod(-1).sum(-1).sin(), places)
@@ -67,14 +67,14 @@ def test_columns_may_be_on_several_axes(function: Any) -> None:
     assert_same([found.reshape(expected.shape)], [expected])
 
 
-def test_a_hessian_is_symmetric_and_has_the_laplacian_on_its_diagonal() -> None:
+def test_hessian_is_symmetric_with_laplacian_as_its_trace() -> None:
     points = rows(4, 3)
     found = hessian(scalar, points)
     assert torch.equal(found, found.mT)
     assert_same([found.diagonal(dim1=-2, dim2=-1).sum(-1)], [laplacian(scalar, points)])
 
 
-def test_what_is_straight_has_a_constant_jacobian() -> None:
+def test_linear_function_has_constant_jacobian() -> None:
     points = rows(4, 3)
     straight = jacobian(points.sum(1), points)
     assert straight.tolist() == [[1.0] * 3] * 4
@@ -82,7 +82,7 @@ def test_what_is_straight_has_a_constant_jacobian() -> None:
     assert jacobian(straight, points).tolist() == [[[0.0] * 3] * 3] * 4
 
 
-def test_a_jacobian_in_many_columns_is_planned_at_once() -> None:
+def test_jacobian_in_twelve_hundred_columns_is_right() -> None:
     points = rows(2, 1200)
     outputs = points.reshape(2, 400, 3).prod(-1)[:, :2]
     found = jacobian(outputs, points, method="taylor")
@@ -97,13 +97,13 @@ def test_a_jacobian_in_many_columns_is_planned_at_once() -> None:
         (torch.ones(3, 0), words("no-columns")),
     ],
 )
-def test_inputs_have_columns(function: Any, inputs: Tensor, pattern: str) -> None:
+def test_inputs_without_columns_are_refused(function: Any, inputs: Tensor, pattern: str) -> None:
     x = inputs.clone().requires_grad_()
     with pytest.raises(ValueError, match=pattern):
         function(x.sum(-1) if x.dim() else x * 1, x)
 
 
-def test_a_hessian_in_too_many_columns_is_refused() -> None:
+def test_hessian_in_too_many_columns_is_refused() -> None:
     points = rows(2, 44)
     with pytest.raises(ValueError, match=words("hessian-columns", columns=44)):
         hessian(points.sum(1), points)

@@ -35,13 +35,13 @@ METHODS = ["auto", "taylor", "reverse"]
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_laplacian_equals_its_closed_form(method: Any) -> None:
+def test_laplacian_matches_closed_form(method: Any) -> None:
     points = table()
     assert_same(laplacian(wave(points), points, method=method), written_out(points))
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_it_is_taken_in_some_columns_only(method: Any) -> None:
+def test_dims_select_columns(method: Any) -> None:
     points = table()
     outputs = wave(points)
     some = laplacian(outputs, points, dims=[2, 0], method=method)
@@ -51,9 +51,7 @@ def test_it_is_taken_in_some_columns_only(method: Any) -> None:
 
 @pytest.mark.parametrize("shape", [(3,), (1, 3), (2, 4, 3)], ids=str)
 @pytest.mark.parametrize("channels", [(), (2,), (2, 3)], ids=str)
-def test_the_result_has_the_shape_of_outputs(
-    shape: tuple[int, ...], channels: tuple[int, ...]
-) -> None:
+def test_result_has_shape_of_outputs(shape: tuple[int, ...], channels: tuple[int, ...]) -> None:
     numbers = torch.linspace(0.5, 1, torch.Size(shape).numel())
     points = numbers.reshape(shape).clone().requires_grad_()
     factors = torch.arange(1.0, 1.0 + torch.Size(channels).numel()).reshape(channels)
@@ -73,7 +71,7 @@ def with_channels(points: Tensor) -> Tensor:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("function", [wave, with_channels])
 @pytest.mark.parametrize("dims", [None, [2], [2, 0]])
-def test_the_gradient_is_that_in_all_columns(method: Any, function: Any, dims: Any) -> None:
+def test_gradient_covers_all_columns(method: Any, function: Any, dims: Any) -> None:
     points = table()
     outputs = function(points)
     total, gradient = laplacian(outputs, points, dims=dims, with_gradient=True, method=method)
@@ -83,7 +81,7 @@ def test_the_gradient_is_that_in_all_columns(method: Any, function: Any, dims: A
     assert_same(gradient, torch.stack(first, -1))
 
 
-def test_whether_the_gradient_is_given_is_a_bool() -> None:
+def test_with_gradient_must_be_a_bool() -> None:
     points = table()
     with pytest.raises(TypeError, match=words("flag", name="with_gradient", value=1)):
         laplacian(wave(points), points, with_gradient=1)  # type: ignore[call-overload]
@@ -98,9 +96,7 @@ BY_ROW = table(10, 3).detach().reshape(2, 5, 3)
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("directions", [SHARED, BY_ROW])
-def test_along_directions_it_is_the_trace_of_their_squares_times_the_hessian(
-    method: Any, directions: Tensor
-) -> None:
+def test_laplacian_along_directions_matches_hessian(method: Any, directions: Tensor) -> None:
     points, s = table(), directions.clone().requires_grad_()
     outputs = with_channels(points)
     total, gradient = laplacian(outputs, points, directions=s, with_gradient=True, method=method)
@@ -121,7 +117,7 @@ def test_along_directions_it_is_the_trace_of_their_squares_times_the_hessian(
         torch.testing.assert_close(one, other, rtol=1e-11, atol=1e-11)
 
 
-def test_directions_are_constants_even_where_inputs_made_them() -> None:
+def test_directions_are_treated_as_constants() -> None:
     points = table()
     assert_same(
         laplacian(wave(points), points, directions=points[None] ** 2),
@@ -129,7 +125,7 @@ def test_directions_are_constants_even_where_inputs_made_them() -> None:
     )
 
 
-def test_long_and_short_directions_leave_no_range() -> None:
+def test_long_and_short_directions_do_not_overflow() -> None:
     points = torch.tensor([[0.5, 2.0], [1.0, 3.0]], requires_grad=True)
     for length in (1e-18, 1e15):
         total = laplacian(points.prod(1), points, directions=length * torch.ones(1, 2))
@@ -147,19 +143,21 @@ def test_long_and_short_directions_leave_no_range() -> None:
         (BY_ROW[:, :4], ValueError, words("laplacian.directions-shape", shape=(2, 4, 3))),
     ],
 )
-def test_directions_that_do_not_fit_are_told(directions: Any, error: Any, pattern: str) -> None:
+def test_directions_of_wrong_shape_or_type_are_refused(
+    directions: Any, error: Any, pattern: str
+) -> None:
     points = table()
     with pytest.raises(error, match=pattern):
         laplacian(wave(points), points, directions=directions)
 
 
-def test_columns_and_directions_are_not_both_given() -> None:
+def test_dims_and_directions_together_are_refused() -> None:
     points = table()
     with pytest.raises(ValueError, match=words("laplacian.both")):
         laplacian(wave(points), points, dims=[0], directions=SHARED)
 
 
-def test_inputs_without_columns_have_no_directions() -> None:
+def test_directions_are_refused_for_scalar_inputs() -> None:
     x = torch.tensor(2.0, requires_grad=True)
     with pytest.raises(ValueError, match=words("no-axes")):
         laplacian(x**2, x, directions=torch.ones(1))
@@ -174,7 +172,7 @@ def of_particles(places: Tensor) -> Tensor:
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_all_axes_that_outputs_lack_are_columns(method: Any) -> None:
+def test_axes_missing_in_outputs_are_columns(method: Any) -> None:
     places = table(4, 6).detach().reshape(4, 2, 3).requires_grad_()
     flat = places.detach().flatten(1).requires_grad_()
     options: dict[str, Any] = {"method": method, "with_gradient": True}
@@ -190,7 +188,7 @@ def test_all_axes_that_outputs_lack_are_columns(method: Any) -> None:
     assert_same(some, higher_order_grad(of_particles(places), places, (0, 0, 0, 0, 2, 0)))
 
 
-def test_columns_on_several_axes_are_counted_as_one_axis_counts_them() -> None:
+def test_order_has_one_count_per_column_of_flattened_axes() -> None:
     places = table(4, 6).detach().reshape(4, 2, 3).requires_grad_()
     pattern = words("order.flattened", batch=1)
     orders: list[Any] = [(2, 0, 0), 2]
@@ -199,7 +197,7 @@ def test_columns_on_several_axes_are_counted_as_one_axis_counts_them() -> None:
             higher_order_grad(of_particles(places), places, order)
 
 
-def test_rows_that_mix_are_refused_where_columns_have_several_axes() -> None:
+def test_mixed_rows_are_refused_with_columns_on_several_axes() -> None:
     places = table(4, 6).detach().reshape(4, 2, 3).requires_grad_()
     with pytest.raises(RuntimeError, match=words("rows-must.row")):
         laplacian(of_particles(places) * places.sum(), places)
@@ -246,7 +244,7 @@ def test_rows_that_mix_are_refused_where_columns_have_several_axes() -> None:
         (lambda x: x.sum(0), table(), {}, words("shapes.mismatch")),
     ],
 )
-def test_what_does_not_fit_is_told(
+def test_shapes_that_do_not_match_are_refused(
     outputs: Callable[[Tensor], Tensor], inputs: Tensor, options: dict[str, Any], pattern: str
 ) -> None:
     with pytest.raises(ValueError, match=pattern):
@@ -256,20 +254,20 @@ def test_what_does_not_fit_is_told(
 @pytest.mark.parametrize(
     "dims", [np.array([0, 2]), torch.tensor([0, 2]), (np.int64(0), 2), iter([0, 2]), {0, 2}]
 )
-def test_columns_are_named_by_whole_numbers_of_any_kind(dims: Any) -> None:
+def test_dims_can_be_any_integer_type(dims: Any) -> None:
     points = table()
     assert_same(laplacian(wave(points), points, dims=dims), wave(points) * (1 - 4))
 
 
 @pytest.mark.parametrize("dims", [1.0, "01", [0.0], [True], torch.tensor(1.5), object()])
-def test_columns_are_named_by_nothing_else(dims: Any) -> None:
+def test_dims_of_other_types_are_refused(dims: Any) -> None:
     points = table()
     with pytest.raises(TypeError, match=words("laplacian.dims-type")):
         laplacian(wave(points), points, dims=dims)
 
 
 @pytest.mark.parametrize("one", [1, np.int64(1), torch.tensor(1)], ids=repr)
-def test_one_column_is_named_in_a_list(one: Any) -> None:
+def test_dims_must_be_a_list(one: Any) -> None:
     points = table()
     with pytest.raises(TypeError, match=words("laplacian.dims-int", count=1)):
         laplacian(wave(points), points, dims=one)

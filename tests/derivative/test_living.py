@@ -84,7 +84,7 @@ PARTS: dict[str, Part] = {
 @pytest.mark.parametrize(
     "part", [*PARTS.values(), lambda y: y[:, 0:1, None]], ids=[*PARTS, "a column of matrices"]
 )
-def test_one_pass_serves_all_columns_of_a_channel(model: Model, part: Part) -> None:
+def test_second_column_of_channel_needs_no_new_backward_pass(model: Model, part: Part) -> None:
     y = model.outputs()
     found = [higher_order_grad(part(y), model.x, order) for order in [(1, 0), (0, 1), (1, 0)]]
     assert len(model.passes) == 1
@@ -95,7 +95,7 @@ def test_one_pass_serves_all_columns_of_a_channel(model: Model, part: Part) -> N
 
 
 @pytest.mark.parametrize("part", PARTS.values(), ids=PARTS)
-def test_one_walk_serves_all_channels_of_an_order(
+def test_channels_of_one_order_share_taylor_pass(
     model: Model, part: Part, walks: list[Any]
 ) -> None:
     y = model.outputs()
@@ -111,7 +111,7 @@ def test_one_walk_serves_all_channels_of_an_order(
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=str)
-def test_what_is_done_to_one_result_is_not_seen_in_another(
+def test_write_into_result_does_not_change_other_results(
     model: Model, order: tuple[int, int]
 ) -> None:
     y = model.outputs()
@@ -126,7 +126,7 @@ def test_what_is_done_to_one_result_is_not_seen_in_another(
     assert model.network[0].weight.grad is not None
 
 
-def test_gradients_of_what_is_shared_are_those_of_one_call(model: Model) -> None:
+def test_gradients_of_shared_derivatives_match_single_call(model: Model) -> None:
     y = model.outputs()
     weights = list(model.network.parameters())
     line_by_line = [higher_order_grad(y[:, 0:1], model.x, order) for order in ORDERS]
@@ -143,7 +143,7 @@ def test_gradients_of_what_is_shared_are_those_of_one_call(model: Model) -> None
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=str)
-def test_nothing_is_kept_alive(model: Model, order: tuple[int, int]) -> None:
+def test_cache_keeps_no_tensor_alive(model: Model, order: tuple[int, int]) -> None:
     y = model.outputs()
     one, other = (higher_order_grad(y[:, :1], model.x, order) for _ in range(2))
     whole = [ref(known.derivative) for known in living._living.values()]
@@ -161,7 +161,7 @@ def test_nothing_is_kept_alive(model: Model, order: tuple[int, int]) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=str)
-def test_what_is_written_past_autograd_is_not_seen_in_another(
+def test_write_through_data_does_not_change_later_results(
     model: Model, order: tuple[int, int]
 ) -> None:
     y = model.outputs()
@@ -171,7 +171,7 @@ def test_what_is_written_past_autograd_is_not_seen_in_another(
     torch.testing.assert_close(two[:, 0], model.exact(order))
 
 
-def test_what_is_taken_anew_is_remembered_in_place_of_what_was_freed() -> None:
+def test_new_derivative_replaces_freed_one_in_cache() -> None:
     x, w = (torch.rand(*shape, requires_grad=True) for shape in ((3, 2), (2, 1)))
     u = x @ w
     first = higher_order_grad(u, x, (1, 0))
@@ -185,7 +185,7 @@ def test_what_is_taken_anew_is_remembered_in_place_of_what_was_freed() -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=str)
-def test_a_parameter_that_changed_in_place_is_pytorchs_own_error(
+def test_parameter_changed_in_place_raises_error_of_pytorch(
     model: Model, order: tuple[int, int]
 ) -> None:
     y = model.outputs()
@@ -198,7 +198,7 @@ def test_a_parameter_that_changed_in_place_is_pytorchs_own_error(
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=str)
-def test_a_graph_that_was_freed_is_pytorchs_own_error(model: Model, order: tuple[int, int]) -> None:
+def test_freed_graph_raises_error_of_pytorch(model: Model, order: tuple[int, int]) -> None:
     y = model.outputs()
     first = higher_order_grad(y[:, 0:1], model.x, order)
     y.sum().backward()
@@ -207,7 +207,7 @@ def test_a_graph_that_was_freed_is_pytorchs_own_error(model: Model, order: tuple
     assert first.isfinite().all()
 
 
-def test_a_derivative_whose_own_graph_was_freed_is_taken_anew() -> None:
+def test_derivative_with_freed_graph_is_computed_again() -> None:
     x, w = (torch.rand(*shape, requires_grad=True) for shape in ((3, 2), (2, 1)))
     u = x @ w
     first = higher_order_grad(u, x, (1, 0))
@@ -219,7 +219,7 @@ def test_a_derivative_whose_own_graph_was_freed_is_taken_anew() -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=str)
-def test_what_changed_in_place_is_not_taken_for_what_it_was(
+def test_outputs_changed_in_place_are_differentiated_again(
     model: Model, order: tuple[int, int]
 ) -> None:
     y = model.outputs()
@@ -229,7 +229,7 @@ def test_what_changed_in_place_is_not_taken_for_what_it_was(
     torch.testing.assert_close(second, 2 * first)
 
 
-def test_other_inputs_other_elements_and_other_tensors_are_told_apart(model: Model) -> None:
+def test_cache_distinguishes_inputs_channels_and_outputs(model: Model) -> None:
     y = model.outputs()
     middle = model.x * 1
     z = model.network(middle)
@@ -246,7 +246,7 @@ def test_other_inputs_other_elements_and_other_tensors_are_told_apart(model: Mod
     "options", [{"create_graph": False}, {"method": "reverse"}, {"method": "taylor"}], ids=str
 )
 @pytest.mark.parametrize("order", ORDERS, ids=str)
-def test_what_is_asked_for_in_another_way_is_computed(
+def test_cache_is_not_used_for_other_options(
     model: Model, options: dict[str, Any], order: tuple[int, int], walks: list[Any]
 ) -> None:
     y = model.outputs()
@@ -258,14 +258,14 @@ def test_what_is_asked_for_in_another_way_is_computed(
     torch.testing.assert_close(kept, other)
 
 
-def test_in_no_grad_results_carry_their_graph_all_the_same(model: Model) -> None:
+def test_results_under_no_grad_have_a_graph(model: Model) -> None:
     u = model.outputs()[:, 0]
     with torch.no_grad():
         found = [higher_order_grad(u, model.x, order) for order in [(1, 0), (0, 1), (2, 0)]]
     assert all(each.requires_grad for each in found)
 
 
-def test_a_checkpoint_is_run_once_more_as_without_sharing(model: Model) -> None:
+def test_derivatives_of_checkpoint_are_right_with_cache(model: Model) -> None:
     y = checkpoint(model.network, model.x, use_reentrant=False)
     for order in [(1, 0), (0, 1), (2, 0), (2, 0)]:
         derivative = higher_order_grad(y[:, 0], model.x, order)
@@ -276,7 +276,7 @@ class Labelled(Tensor):
     """A tensor with a name, as libraries for physics have them."""
 
 
-def test_nothing_is_shared_in_subclasses_nor_in_modes(model: Model) -> None:
+def test_cache_is_not_used_for_subclasses_and_modes(model: Model) -> None:
     x = model.x.detach().as_subclass(Labelled).requires_grad_()
     y = model.network(x)
     found = [higher_order_grad(y[:, 0:1], x, order) for order in ORDERS]
@@ -298,20 +298,20 @@ def test_nothing_is_shared_in_subclasses_nor_in_modes(model: Model) -> None:
         torch.testing.assert_close(other[:, 0], model.exact(order))
 
 
-def test_where_all_channels_have_no_answer_the_columns_may_have_one(model: Model) -> None:
+def test_channel_is_differentiated_although_another_channel_cannot_be(model: Model) -> None:
     cubes: Any = Cube.apply(model.x)  # type: ignore[no-untyped-call]
     y = torch.cat([model.outputs(), cubes], 1)
     ours = higher_order_grad(y[:, 3:4], model.x, (2, 0))
     torch.testing.assert_close(ours, 6 * model.x[:, :1])
 
 
-def test_columns_of_inputs_themselves_and_of_what_is_apart_are_as_ever(model: Model) -> None:
+def test_cache_handles_inputs_as_outputs_and_unusual_views(model: Model) -> None:
     assert higher_order_grad(model.x[:, 0:1], model.x, (2, 0)).tolist() == [[0.0]] * 5
     strange = model.outputs().view(15)[:5]
     assert higher_order_grad(strange * model.x[:, 0], model.x, (0, 0)).shape == (5,)
 
 
-def test_threads_get_the_same(model: Model) -> None:
+def test_threads_get_equal_derivatives(model: Model) -> None:
     y = model.outputs()
     found: list[Tensor] = []
 

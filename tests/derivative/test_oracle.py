@@ -130,7 +130,7 @@ SMOOTH = [name for name in NETWORKS if name not in {"relu", "layer norm"}]
 
 @pytest.mark.parametrize("rows", [1, 5])
 @pytest.mark.parametrize("name", NETWORKS)
-def test_a_network_is_differentiated_as_the_oracle_does(name: str, rows: int) -> None:
+def test_network_derivatives_match_oracle(name: str, rows: int) -> None:
     def with_third_channel(x: Tensor) -> Tensor:
         return torch.cat([NETWORKS[name](x), x.prod(dim=1, keepdim=True)], dim=1)
 
@@ -143,7 +143,7 @@ def test_a_network_is_differentiated_as_the_oracle_does(name: str, rows: int) ->
 
 @pytest.mark.parametrize("order", [(1, 0), (0, 2), (1, 1), (3, 0), (1, 2)], ids=str)
 @pytest.mark.parametrize("name", SMOOTH)
-def test_a_network_is_differentiated_as_by_differences(name: str, order: MultiIndex) -> None:
+def test_network_derivatives_match_finite_differences(name: str, order: MultiIndex) -> None:
     points = spread(3, 2)
     derivative = higher_order_grad(NETWORKS[name](points), points, order)
     with torch.no_grad():
@@ -154,7 +154,7 @@ def test_a_network_is_differentiated_as_by_differences(name: str, order: MultiIn
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("rows", [3, 100])
 @pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
-def test_independent_rows_are_no_false_alarm_in_less_precision(
+def test_independent_rows_are_accepted_in_low_precision(
     network: Network, rows: int, dtype: torch.dtype
 ) -> None:
     points = spread(rows, 2).detach().to(dtype).requires_grad_()
@@ -234,7 +234,7 @@ ORDERS = [order for order in product(range(4), repeat=2) if 0 < sum(order) <= 3]
     rows=st.integers(1, 4),
     orders=st.lists(st.sampled_from(ORDERS), min_size=1, max_size=2),
 )
-def test_a_program_within_rows_is_differentiated_as_the_oracle_does(
+def test_row_wise_program_matches_oracle(
     names: list[str], rows: int, orders: list[MultiIndex]
 ) -> None:
     function, points = program([STEPS[name] for name in names]), spread(rows, 2)
@@ -251,7 +251,7 @@ def test_a_program_within_rows_is_differentiated_as_the_oracle_does(
     rows=st.integers(2, 4),
     order=st.sampled_from(ORDERS),
 )
-def test_a_program_that_mixes_rows_is_refused_or_differentiated_as_the_oracle_does(
+def test_program_that_mixes_rows_is_refused_or_matches_oracle(
     before: list[str], mixer: str, after: list[str], rows: int, order: MultiIndex
 ) -> None:
     steps = [*(STEPS[name] for name in before), MIXERS[mixer], *(STEPS[name] for name in after)]

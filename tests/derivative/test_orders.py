@@ -36,7 +36,7 @@ def differentiate(order: Any, shapes: Shapes) -> Any:
 
 
 @pytest.mark.parametrize("two", [np.int64(2), np.uint8(2), torch.tensor(2), np.array(2), Two.TWO])
-def test_a_whole_number_of_any_kind_counts(two: Any) -> None:
+def test_order_can_be_any_integer_type(two: Any) -> None:
     assert differentiate(two, ONE_COLUMN).tolist() == [6.0] * 4
     assert differentiate((two, 0), TWO_COLUMNS).tolist() == [6.0] * 4
     (found,) = differentiate([(two, 0)], TWO_COLUMNS)
@@ -62,7 +62,7 @@ def test_a_whole_number_of_any_kind_counts(two: Any) -> None:
         ((1, 0.5), TWO_COLUMNS, words("order.entries", value="(1, 0.5)")),
     ],
 )
-def test_another_order_is_a_type_error(order: object, shapes: Shapes, pattern: str) -> None:
+def test_order_of_other_type_raises_type_error(order: object, shapes: Shapes, pattern: str) -> None:
     with pytest.raises(TypeError, match=pattern + "$"):
         differentiate(order, shapes)
 
@@ -90,7 +90,9 @@ ENDLESS = [
 
 
 @pytest.mark.parametrize(("order", "shapes", "which"), ENDLESS)
-def test_an_order_without_end_is_refused_at_once(order: object, shapes: Shapes, which: str) -> None:
+def test_endless_iterable_as_order_is_refused_quickly(
+    order: object, shapes: Shapes, which: str
+) -> None:
     start = process_time()
     with pytest.raises(ValueError, match=which) as caught:
         differentiate(order, shapes)
@@ -98,7 +100,7 @@ def test_an_order_without_end_is_refused_at_once(order: object, shapes: Shapes, 
     assert process_time() - start < 2
 
 
-def test_as_many_orders_as_a_pass_carries_are_taken() -> None:
+def test_order_limit_is_one_thousand() -> None:
     x = torch.ones(4, 1, requires_grad=True)
     assert higher_order_grad(x, x, 1000).tolist() == [[0.0]] * 4
     with pytest.raises(ValueError, match=words("order.too-many")):
@@ -118,7 +120,7 @@ def test_as_many_orders_as_a_pass_carries_are_taken() -> None:
         (2, POINT, words("order.one-point", columns=5)),
     ],
 )
-def test_an_order_that_does_not_fit_is_a_value_error(
+def test_order_that_does_not_match_inputs_raises_value_error(
     order: object, shapes: Shapes, pattern: str
 ) -> None:
     with pytest.raises(ValueError, match=pattern + "$"):

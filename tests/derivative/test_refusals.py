@@ -77,7 +77,7 @@ def test_only_real_dense_tensors_are_differentiated(
     assert_refused(pattern, TypeError, outputs, inputs, 1)
 
 
-def test_a_tensor_inside_a_transform_is_refused() -> None:
+def test_tensor_inside_transform_is_refused() -> None:
     def inside(x: Tensor) -> Tensor:
         return higher_order_grad(x**2, x, 2)
 
@@ -86,7 +86,7 @@ def test_a_tensor_inside_a_transform_is_refused() -> None:
         torch.func.vmap(inside)(column())
 
 
-def test_gradients_in_parameters_by_a_transform_are_refused() -> None:
+def test_transform_over_parameters_is_refused() -> None:
     inputs = column().detach()
 
     def residual(weight: Tensor) -> Tensor:
@@ -108,7 +108,7 @@ def test_gradients_in_parameters_by_a_transform_are_refused() -> None:
     ],
     ids=str,
 )
-def test_shapes_that_do_not_fit_are_named(
+def test_mismatched_shapes_are_named(
     outputs: tuple[int, ...], inputs: tuple[int, ...], cure: str
 ) -> None:
     x = torch.ones(inputs, requires_grad=True)
@@ -119,13 +119,13 @@ def test_shapes_that_do_not_fit_are_named(
 
 
 @pytest.mark.parametrize("method", ["Taylor", "forward", None])
-def test_an_unknown_method_is_refused(method: Any) -> None:
+def test_unknown_method_is_refused(method: Any) -> None:
     pattern = words("method", value=method)
     assert_refused(pattern, ValueError, torch.exp, column(), 1, method=method)
 
 
 @pytest.mark.parametrize("function", [higher_order_grad, laplacian])
-def test_flags_are_bools(function: Any) -> None:
+def test_flags_must_be_bools(function: Any) -> None:
     x = table()
     order = [(2, 0)] if function is higher_order_grad else []
     with pytest.raises(TypeError, match=words("flag", name="create_graph", value="no")):
@@ -142,7 +142,7 @@ def test_inputs_must_require_grad() -> None:
     assert_refused(words("graph.inputs-no-grad"), RuntimeError, x * column(), x, 1)
 
 
-def test_outputs_must_carry_a_graph() -> None:
+def test_outputs_must_have_a_graph() -> None:
     x = column()
     with torch.no_grad():
         outputs = x**2
@@ -165,7 +165,7 @@ def test_outputs_must_depend_on_inputs(outputs: Callable[[Tensor], Tensor]) -> N
     assert_refused(pattern, RuntimeError, outputs(x), x, 1)
 
 
-def test_a_laplacian_has_no_option_for_zeros() -> None:
+def test_laplacian_error_does_not_mention_allow_unused() -> None:
     with pytest.raises(RuntimeError, match=words("graph.no-path") + "$") as caught:
         laplacian(table().prod(1), table())
     assert "allow_unused" not in str(caught.value)
@@ -182,7 +182,7 @@ def test_a_laplacian_has_no_option_for_zeros() -> None:
     ],
 )
 @pytest.mark.parametrize("allow_unused", [False, True])
-def test_a_slice_of_inputs_is_named_by_its_columns(
+def test_error_names_columns_of_sliced_inputs(
     take: Callable[[Tensor], Tensor], first: int, last: int, *, allow_unused: bool
 ) -> None:
     points = table(columns=3)
@@ -196,7 +196,7 @@ def test_a_slice_of_inputs_is_named_by_its_columns(
 
 @pytest.mark.parametrize("order", [(2,), (2, 0), 2])
 @pytest.mark.parametrize("has_channel", [False, True], ids=["a value a row", "a column"])
-def test_a_slice_is_named_before_an_order_that_does_not_fit_it(
+def test_error_names_slice_before_wrong_order(
     order: int | tuple[int, ...], *, has_channel: bool
 ) -> None:
     points = table()
@@ -215,7 +215,7 @@ def test_a_slice_is_named_before_an_order_that_does_not_fit_it(
         pytest.param(lambda x: x[:, ::2], id="every other column of all"),
     ],
 )
-def test_another_view_of_inputs_is_named_as_a_view(take: Callable[[Tensor], Tensor]) -> None:
+def test_error_names_other_views_of_inputs(take: Callable[[Tensor], Tensor]) -> None:
     points = table(columns=4)
     inputs = take(points)
     outputs = points.prod(dim=1)[: inputs.shape[0]]
@@ -223,7 +223,7 @@ def test_another_view_of_inputs_is_named_as_a_view(take: Callable[[Tensor], Tens
     assert_refused(words("graph.view"), RuntimeError, outputs, inputs, order)
 
 
-def test_a_slice_that_was_not_recorded_is_named_by_its_columns() -> None:
+def test_error_names_columns_of_unrecorded_slice() -> None:
     points = table().detach().clone().requires_grad_()
     outputs = points.prod(dim=1)
     with torch.no_grad():
@@ -231,7 +231,7 @@ def test_a_slice_that_was_not_recorded_is_named_by_its_columns() -> None:
     assert_refused(words("graph.column", first=1), RuntimeError, outputs, inputs, 2)
 
 
-def test_a_view_of_another_tensor_is_no_view_of_inputs() -> None:
+def test_view_of_unrelated_tensor_is_not_called_a_slice() -> None:
     points, other = table(), table()
     assert_refused(
         words("graph.no-path-or-zeros"), RuntimeError, points.prod(dim=1), other[:, 0], 1
@@ -239,7 +239,7 @@ def test_a_view_of_another_tensor_is_no_view_of_inputs() -> None:
 
 
 @pytest.mark.parametrize("method", ["auto", "taylor", "reverse"])
-def test_a_freed_node_is_named(method: Any) -> None:
+def test_error_names_freed_node(method: Any) -> None:
     x = table()
     outputs = x.exp().sin()
     outputs.sum().backward()
@@ -249,7 +249,7 @@ def test_a_freed_node_is_named(method: Any) -> None:
         laplacian(outputs, x, method=method)
 
 
-def test_a_node_of_another_graph_that_was_freed_is_left_to_pytorch() -> None:
+def test_freed_node_of_another_graph_raises_error_of_pytorch() -> None:
     x, w = column(), torch.ones(1, dtype=torch.float64, requires_grad=True)
     other = w.exp()
 
@@ -264,7 +264,7 @@ def test_a_node_of_another_graph_that_was_freed_is_left_to_pytorch() -> None:
         higher_order_grad(applied(Another, x), x, 1, create_graph=False)
 
 
-def test_inputs_that_were_changed_in_place_are_named() -> None:
+def test_error_says_that_inputs_were_changed_in_place() -> None:
     x = table() * 1
     outputs = x.exp().sum(1)
     x.add_(1)
@@ -281,7 +281,7 @@ def test_inputs_that_were_changed_in_place_are_named() -> None:
         pytest.param(lambda x: x.sum(), 1, id="one number"),
     ],
 )
-def test_swapped_inputs_and_outputs_are_named(
+def test_error_says_that_inputs_and_outputs_are_swapped(
     result: Callable[[Tensor], Tensor], order: int | tuple[int, ...]
 ) -> None:
     x = table()
@@ -292,7 +292,7 @@ def test_swapped_inputs_and_outputs_are_named(
         laplacian(x, result(x), dims=[2])
 
 
-def test_an_order_that_fits_neither_way_is_named() -> None:
+def test_order_that_does_not_match_columns_is_named() -> None:
     x = table()
     pattern = words("order.counts", columns=2, value=(1, 0, 0))
     assert_refused(pattern, ValueError, x.prod(1), x, (1, 0, 0))
@@ -302,7 +302,7 @@ def test_an_order_that_fits_neither_way_is_named() -> None:
 
 
 @pytest.mark.parametrize("order", [1, 2])
-def test_what_pytorch_differentiates_once_is_refused_at_once(order: int) -> None:
+def test_cdist_is_refused_in_reverse_mode_with_create_graph(order: int) -> None:
     x = column()
     outputs = torch.cdist(x, x.detach()[:3] + 1)
     missing = words("double-backward.no-formula", help="")[:-2]
@@ -312,7 +312,7 @@ def test_what_pytorch_differentiates_once_is_refused_at_once(order: int) -> None
     torch.testing.assert_close(higher_order_grad(outputs, x, 1), first)
 
 
-def test_a_first_derivative_that_is_to_be_differentiated_can_be() -> None:
+def test_first_derivative_with_graph_can_be_differentiated() -> None:
     x, w = table(), torch.linspace(-1, 1, 4, dtype=torch.float64, requires_grad=True)
     outputs = torch.nn.functional.hardsigmoid((x.sum(1, keepdim=True) * w).sin()).sum(1)
     (gradient,) = torch.autograd.grad(higher_order_grad(outputs, x, (1, 0)).sum(), w)
@@ -321,7 +321,7 @@ def test_a_first_derivative_that_is_to_be_differentiated_can_be() -> None:
     torch.testing.assert_close(gradient, torch.autograd.grad(written_out, w)[0])
 
 
-def test_what_pytorch_has_no_formula_for_is_told_as_it_comes() -> None:
+def test_missing_formula_is_reported_with_error_of_pytorch() -> None:
     class Distance(torch.autograd.Function):
         @staticmethod
         def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -339,7 +339,7 @@ def test_what_pytorch_has_no_formula_for_is_told_as_it_comes() -> None:
         assert_refused(pattern, RuntimeError, outputs, x, 1, create_graph=False)
 
 
-def test_a_change_in_place_is_refused_by_pytorch() -> None:
+def test_tensor_changed_in_place_raises_error_of_pytorch() -> None:
     x = column()
     inner = x * 1
     outputs = inner.sin()
@@ -347,7 +347,7 @@ def test_a_change_in_place_is_refused_by_pytorch() -> None:
     assert_refused("modified by an inplace operation", RuntimeError, outputs, x, 2)
 
 
-def test_gradients_are_put_back_after_an_error() -> None:
+def test_retained_gradient_is_restored_after_error() -> None:
     x = column()
     outputs = x.mean(0) * x
     outputs.retain_grad()
@@ -358,7 +358,7 @@ def test_gradients_are_put_back_after_an_error() -> None:
 # --- Rows that are not independent
 
 
-def test_batch_norm_in_training_mode_is_refused_and_named() -> None:
+def test_batch_norm_in_training_mode_is_refused_by_name() -> None:
     points, model = table(), network(torch.nn.BatchNorm1d(4))
     pattern = words(
         "rows-must.row", why=message("derivative.rows-must.batch-norm", one=[0], other=[4])
@@ -373,7 +373,7 @@ def swapped(rows: int, first: int, second: int) -> list[int]:
     return order
 
 
-def test_rows_that_mix_with_a_derivative_of_zero_are_found() -> None:
+def test_mixed_rows_are_found_although_derivative_is_zero() -> None:
     x = torch.linspace(-1, 1, 5, dtype=torch.float64).unsqueeze(1).requires_grad_()
     outputs = x + x.mean() ** 2
     (slope,) = torch.autograd.grad(outputs.sum(), x, retain_graph=True)
@@ -381,7 +381,7 @@ def test_rows_that_mix_with_a_derivative_of_zero_are_found() -> None:
     assert_refused("each row of outputs", RuntimeError, outputs, x, 2)
 
 
-def test_channels_that_cancel_out_do_not_hide_that_rows_mix() -> None:
+def test_mixed_rows_are_found_although_channels_cancel() -> None:
     points = table(3)
     other = points[[2, 1, 0], 0]
     outputs = torch.stack([other, -other, points[:, 0]], dim=1)
@@ -389,13 +389,13 @@ def test_channels_that_cancel_out_do_not_hide_that_rows_mix() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
-def test_rows_that_mix_are_found_in_any_dtype(dtype: torch.dtype) -> None:
+def test_mixed_rows_are_found_in_any_dtype(dtype: torch.dtype) -> None:
     x = torch.linspace(0.5, 2, 30, dtype=dtype).unsqueeze(1).requires_grad_()
     for outputs in (x * x.mean(), x.roll(2, 0), x[swapped(30, 3, 27)]):
         assert_refused("each row of outputs", RuntimeError, outputs, x, 1)
 
 
-def test_elements_that_mix_show_how_rows_are_meant() -> None:
+def test_error_for_mixed_elements_explains_rows() -> None:
     points = table()
     node = {"node": "SoftmaxBackward0", "shape": (5, 2)}
     why = message("derivative.rows-must.meet", one=[0, 0], other=[0, 1], **node)
@@ -404,7 +404,9 @@ def test_elements_that_mix_show_how_rows_are_meant() -> None:
 
 
 @pytest.mark.parametrize("reduce", [torch.mean, torch.sum, lambda x: x.sum(0)])
-def test_a_promise_is_not_suggested_if_rows_surely_meet(reduce: Callable[[Tensor], Tensor]) -> None:
+def test_independent_rows_option_is_not_suggested_if_rows_surely_mix(
+    reduce: Callable[[Tensor], Tensor],
+) -> None:
     points = table()
     with pytest.raises(RuntimeError, match=words("rows-must.row")) as caught:
         higher_order_grad(points * reduce(points), points, (1, 0))
@@ -413,7 +415,7 @@ def test_a_promise_is_not_suggested_if_rows_surely_meet(reduce: Callable[[Tensor
     assert_refused(pattern, RuntimeError, points @ points.T @ points, points, (1, 0))
 
 
-def test_the_row_that_reaches_others_is_named() -> None:
+def test_error_names_row_that_reaches_others() -> None:
     points = torch.ones(3, 4, 2, requires_grad=True)
     outputs = points.prod(dim=-1)
     outputs = torch.cat([outputs[:, :2], outputs[:, 3:], outputs[:, 3:]], dim=1)
@@ -548,7 +550,7 @@ SHORTCOMINGS: dict[type[torch.autograd.Function], str] = {
 
 @pytest.mark.parametrize("function", SHORTCOMINGS)
 @pytest.mark.parametrize("rest", [lambda x: 0 * x, torch.exp], ids=["alone", "with a rest"])
-def test_a_function_that_does_not_record_its_backward_is_refused(
+def test_function_with_unrecorded_backward_is_refused(
     function: type[torch.autograd.Function], rest: Callable[[Tensor], Tensor]
 ) -> None:
     x = column()
@@ -588,7 +590,7 @@ class HalfSilentOpenProduct(HalfSilentProduct):
 
 
 @pytest.mark.parametrize("function", [HalfSilentProduct, HalfSilentOpenProduct])
-def test_what_is_recorded_of_another_input_does_not_count(
+def test_recorded_gradient_of_another_input_is_not_enough(
     function: type[torch.autograd.Function],
 ) -> None:
     x = column()
@@ -601,7 +603,7 @@ class OnceInPlace(InPlace, Once):
 
 
 @pytest.mark.parametrize("function", [InPlace, OnceInPlace])
-def test_a_function_that_writes_into_a_view_is_refused_as_well(
+def test_custom_function_writing_into_view_is_refused(
     function: type[torch.autograd.Function],
 ) -> None:
     x = column()
@@ -613,7 +615,7 @@ def test_a_function_that_writes_into_a_view_is_refused_as_well(
     torch.testing.assert_close(first, torch.cat([3 * x**2, torch.ones_like(x)], dim=1))
 
 
-def test_another_write_into_a_view_is_differentiated_and_profilers_go_on() -> None:
+def test_write_into_view_is_differentiated_under_profiler() -> None:
     x = column()
     outputs = torch.cat([x, x], dim=1)
     outputs[:, :1].sin_()
@@ -629,7 +631,7 @@ def test_another_write_into_a_view_is_differentiated_and_profilers_go_on() -> No
 
 
 @pytest.mark.parametrize("function", SHORTCOMINGS)
-def test_its_first_derivative_is_given_without_a_graph(
+def test_function_with_unrecorded_backward_has_first_derivative(
     function: type[torch.autograd.Function],
 ) -> None:
     x = column()
@@ -638,7 +640,7 @@ def test_its_first_derivative_is_given_without_a_graph(
     torch.testing.assert_close(first, 3 * x.detach() ** 2)
 
 
-def test_a_function_that_records_its_backward_is_differentiated() -> None:
+def test_function_with_recorded_backward_is_differentiated() -> None:
     x = column()
     for order, expected in enumerate((3 * x**2, 6 * x, 0 * x + 6, 0 * x), start=1):
         torch.testing.assert_close(higher_order_grad(applied(Cube, x), x, order), expected)
@@ -653,7 +655,7 @@ class Smoothed(Cube):
 
 
 @pytest.mark.parametrize("create_graph", [True, False])
-def test_a_backward_that_joins_rows_is_refused_from_order_two_on(*, create_graph: bool) -> None:
+def test_backward_that_mixes_rows_is_refused_from_order_two(*, create_graph: bool) -> None:
     x = column()
     outputs = applied(Smoothed, x)
     node = {"node": "SmoothedBackward", "shape": (5, 1)}
@@ -663,12 +665,12 @@ def test_a_backward_that_joins_rows_is_refused_from_order_two_on(*, create_graph
     torch.testing.assert_close(first, (3 * x.mean() ** 2).expand_as(x))
 
 
-def test_in_one_row_there_are_no_others_that_a_backward_joins() -> None:
+def test_backward_that_mixes_rows_is_accepted_for_single_row() -> None:
     x = column()[:1].detach().requires_grad_()
     torch.testing.assert_close(higher_order_grad(applied(Smoothed, x), x, 2), 6 * x)
 
 
-def test_a_backward_that_can_be_differentiated_once_is_refused_at_order_three() -> None:
+def test_twice_differentiable_function_is_refused_at_order_three() -> None:
     x = column()
     outputs = applied(OnceSecond, x)
     promise: dict[str, Any] = {"rows": "independent"}  # as Once does not show what it does to them
@@ -680,20 +682,20 @@ def test_a_backward_that_can_be_differentiated_once_is_refused_at_order_three() 
     assert_refused(pattern, RuntimeError, outputs, x, 2, **promise)
 
 
-def test_a_function_that_keeps_nothing_is_linear() -> None:
+def test_function_that_saves_nothing_is_linear() -> None:
     x = column()
     first, second = higher_order_grad(applied(Reversal, x**2), x, [1, 2])
     torch.testing.assert_close(first, -2 * x)
     torch.testing.assert_close(second, 0 * x - 2)
 
 
-def test_a_function_beside_the_way_does_not_matter() -> None:
+def test_function_outside_path_to_inputs_does_not_matter() -> None:
     x, w = column(), torch.ones(1, dtype=torch.float64, requires_grad=True)
     second = higher_order_grad(applied(Once, w) * x**2, x, 2)
     torch.testing.assert_close(second, 2 * w.expand(5, 1))
 
 
-def test_a_compiled_model_is_told_to_use_the_original() -> None:
+def test_compiled_model_is_refused_with_advice() -> None:
     points, model = table(), network()
     compiled = torch.compile(model, backend="aot_eager")
     outputs = compiled(points)
@@ -707,18 +709,18 @@ class Harmonic(torch.nn.Module):
         return laplacian(lambda x: x.sin().sum(1), x)
 
 
-def test_a_call_within_export_is_refused_with_what_to_do() -> None:
+def test_call_within_export_is_refused_with_advice() -> None:
     with pytest.raises(RuntimeError, match=words("export")):
         torch.export.export(Harmonic(), (torch.ones(4, 2),))
 
 
-def test_a_node_that_is_not_known_is_refused() -> None:
+def test_unknown_node_is_refused() -> None:
     x = column()
     outputs = torch._foreach_exp([x])[0]  # of which the kind is known, but not what it saves
     assert_refused(words("double-backward.unknown"), RuntimeError, outputs, x, 2)
 
 
-def test_an_operator_without_a_formula_is_refused_even_once() -> None:
+def test_operator_without_formula_is_refused_at_order_one() -> None:
     library = torch.library.Library("leafgrad_refusals", "DEF")
     library.define("f(Tensor x) -> Tensor")
     library.impl("f", lambda x: x.detach().exp(), "CPU")
@@ -728,7 +730,7 @@ def test_an_operator_without_a_formula_is_refused_even_once() -> None:
     assert_refused(pattern, RuntimeError, outputs, x, 1, create_graph=False)
 
 
-def test_a_graph_that_grows_without_end_is_refused() -> None:
+def test_exponentially_growing_graph_is_refused() -> None:
     x = column(2)
     outputs = x.tanh().tanh().tanh()
     pattern = words("graph.growth")
@@ -740,7 +742,7 @@ def test_a_graph_that_grows_without_end_is_refused() -> None:
 
 
 @pytest.mark.parametrize("rows", [1, 5])
-def test_a_reentrant_checkpoint_is_refused_by_pytorch(rows: int) -> None:
+def test_reentrant_checkpoint_raises_error_of_pytorch(rows: int) -> None:
     points, model = table(rows), network()
     outputs = checkpoint(model, points, use_reentrant=True)
     assert_refused("use_reentrant=True", RuntimeError, outputs, points, (2, 0))

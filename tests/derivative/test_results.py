@@ -58,7 +58,7 @@ CALLS: dict[str, Differentiate] = {
 @pytest.mark.parametrize("function", [network, linear, one_channel])
 @pytest.mark.parametrize("name", sorted(CALLS))
 @pytest.mark.parametrize("create_graph", [True, False])
-def test_a_result_is_written_into_and_no_other_changes(
+def test_write_into_result_changes_no_other_result(
     name: str, function: Callable[[Tensor], Tensor], *, create_graph: bool
 ) -> None:
     x = rows(5, 2)
@@ -84,7 +84,7 @@ def test_a_result_is_written_into_and_no_other_changes(
         assert_same(*found)
 
 
-def test_the_results_of_several_inputs_are_written_into() -> None:
+def test_results_of_several_inputs_share_no_memory() -> None:
     x, t = (column.detach().requires_grad_() for column in rows(5, 2).unbind(1))
     u = (x * t).sin() * x
     results = higher_order_grad(u, (x, t), ORDERS)
@@ -96,7 +96,7 @@ def test_the_results_of_several_inputs_are_written_into() -> None:
     assert_same(results, [each + 1 for each in expected])
 
 
-def test_order_0_is_outputs_itself() -> None:
+def test_order_zero_returns_outputs() -> None:
     x = rows(5, 2)
     u = one_channel(x)
     same, slope, again = higher_order_grad(u, x, [(0, 0), (1, 0), (0, 0)])

@@ -247,7 +247,7 @@ def composition(seed: int) -> tuple[Callable[[Tensor], Tensor], bool]:
 
 
 @EFFORTS
-def test_no_composition_is_proven_that_joins_rows(
+def test_no_composition_that_mixes_rows_is_proven_independent(
     effort: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     counts: Counter[str] = Counter()
@@ -283,7 +283,7 @@ NOT_HERE = {
 
 
 @EFFORTS
-def test_no_operator_joins_rows_that_the_proof_keeps_apart(
+def test_no_operator_mixes_rows_that_were_proven_independent(
     effort: int,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -341,7 +341,7 @@ CALLS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("method", ["auto", "taylor", "reverse"])
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("name", ANSWERED_WRONGLY)
-def test_rows_that_meet_are_refused_by_each_function_and_method(
+def test_mixed_rows_are_refused_by_each_function_and_method(
     name: str, call: str, method: str
 ) -> None:
     program, points = ANSWERED_WRONGLY[name]
@@ -352,7 +352,7 @@ def test_rows_that_meet_are_refused_by_each_function_and_method(
 
 
 @pytest.mark.parametrize("distance", [1, 2, 16, 63])
-def test_a_promise_that_one_of_many_rows_breaks_is_found(distance: int) -> None:
+def test_promise_broken_by_one_of_many_rows_is_found(distance: int) -> None:
     x = torch.rand(65, 2, requires_grad=True)
     order = torch.arange(65)
     order[0], order[distance] = distance, 0

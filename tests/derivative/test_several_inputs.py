@@ -31,19 +31,19 @@ def nested(u: Tensor, parts: list[Tensor], order: tuple[int, ...]) -> Tensor:
     return u
 
 
-def test_tensors_without_columns_are_a_column_each() -> None:
+def test_inputs_without_column_axis_count_as_one_column_each() -> None:
     parts = pair((5,))
     u = (parts[0] * parts[1]).sin() + parts[1] ** 3
     ours = higher_order_grad(u, parts, ORDERS)
     assert_same(ours, [nested(u, parts, order) for order in ORDERS])
 
 
-def test_numbers_are_a_column_each() -> None:
+def test_scalar_inputs_count_as_one_column_each() -> None:
     x, t = (torch.tensor(value, requires_grad=True) for value in (2.0, 3.0))
     assert higher_order_grad(x**2 * t**3, (x, t), (1, 2)).item() == 72
 
 
-def test_parts_may_have_several_columns() -> None:
+def test_inputs_can_have_several_columns() -> None:
     place, time = rows(5, 2), pair()[1]
     u = (place.prod(1, keepdim=True) * time).sin()
     whole = torch.cat([place, time], 1).detach().requires_grad_()
@@ -54,13 +54,13 @@ def test_parts_may_have_several_columns() -> None:
     assert_same(ours, laplacian(of_whole, whole, dims=[0, 1], with_gradient=True))
 
 
-def test_a_function_is_called_with_all_of_them() -> None:
+def test_function_is_called_with_all_inputs() -> None:
     x, t = pair()
     expected = higher_order_grad(wave(x, t), (x, t), (2, 1))
     assert_same([higher_order_grad(wave, (x.detach(), t), (2, 1))], [expected])
 
 
-def test_columns_that_were_cut_out_of_one_tensor_are_inputs_like_others() -> None:
+def test_columns_of_one_tensor_can_be_separate_inputs() -> None:
     points = rows(5, 2)
     x, t = points.unbind(1)
     u = (x * t).sin() * x
@@ -68,7 +68,7 @@ def test_columns_that_were_cut_out_of_one_tensor_are_inputs_like_others() -> Non
     assert_same(ours, higher_order_grad(u, points, ORDERS))
 
 
-def test_one_of_the_inputs_may_be_outputs_itself() -> None:
+def test_outputs_can_be_one_of_the_inputs() -> None:
     x, t = pair()
     pattern = words(
         "several-inputs.one", number=1, error=message("derivative.graph.no-path", why="")
@@ -79,7 +79,7 @@ def test_one_of_the_inputs_may_be_outputs_itself() -> None:
     assert [derivative.tolist()[0] for derivative in found] == [[1.0], [0.0], [0.0]]
 
 
-def test_none_of_the_inputs_may_be_used_where_that_is_allowed() -> None:
+def test_unused_inputs_give_zeros_with_allow_unused() -> None:
     parts = pair()
     u = rows(5, 1).sin()
     assert higher_order_grad(u, parts, (1, 0), allow_unused=True).tolist() == [[0.0]] * 5
@@ -113,14 +113,14 @@ REFUSED: dict[str, tuple[Any, Any, type[Exception], str]] = {
 
 
 @pytest.mark.parametrize(("inputs", "order", "error", "pattern"), REFUSED.values(), ids=REFUSED)
-def test_what_does_not_fit_is_told(
+def test_inputs_and_orders_that_do_not_match_are_refused(
     inputs: Any, order: Any, error: type[Exception], pattern: str
 ) -> None:
     with pytest.raises(error, match=pattern):
         higher_order_grad(wave(X, T), inputs, order)
 
 
-def test_inputs_that_were_computed_from_one_another_are_refused() -> None:
+def test_input_computed_from_another_input_is_refused() -> None:
     x = pair()[0]
     t = x.sin()
     with pytest.raises(ValueError, match=words("several-inputs.nested")):
@@ -132,7 +132,7 @@ ORDERS = [(1, 0), (0, 1), (2, 0), (1, 1), (0, 3)]
 
 @pytest.mark.parametrize("shape", [(5, 1), (5,)], ids=str)
 @pytest.mark.parametrize("create_graph", [True, False])
-def test_reverse_mode_answers_with_several_inputs(
+def test_reverse_mode_matches_taylor_mode_with_several_inputs(
     shape: tuple[int, ...], *, create_graph: bool
 ) -> None:
     x, t = pair(shape)
@@ -152,7 +152,7 @@ def test_reverse_mode_answers_with_several_inputs(
         torch.testing.assert_close(*slopes)
 
 
-def test_an_operation_without_a_rule_is_differentiated_in_several_inputs() -> None:
+def test_operation_without_rule_is_differentiated_in_several_inputs() -> None:
     x, t = pair()
     both = torch.cat([x, t], 1).detach().requires_grad_()
     apart = higher_order_grad((x * t).renorm(2, 0, 1), (x, t), ORDERS)
@@ -160,7 +160,7 @@ def test_an_operation_without_a_rule_is_differentiated_in_several_inputs() -> No
     torch.testing.assert_close(apart, joined)
 
 
-def test_rows_that_meet_are_refused_in_several_inputs() -> None:
+def test_mixed_rows_are_refused_with_several_inputs() -> None:
     x, t = pair()
     with pytest.raises(RuntimeError, match=words("rows-must.row")):
         higher_order_grad(wave(x, t) * x.mean(), (x, t), (1, 1))

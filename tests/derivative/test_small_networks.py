@@ -49,7 +49,7 @@ def network(columns: int) -> tuple[nn.ParameterList, Callable[[Tensor], Tensor]]
 
 @pytest.mark.parametrize("is_several", [False, True])
 @pytest.mark.parametrize("name", CALLS)
-def test_answers_on_both_sides_of_the_threshold_are_the_same(
+def test_results_match_on_both_sides_of_size_threshold(
     name: str, monkeypatch: pytest.MonkeyPatch, *, is_several: bool
 ) -> None:
     columns, call = CALLS[name]
@@ -72,7 +72,7 @@ def test_answers_on_both_sides_of_the_threshold_are_the_same(
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("mix", MIXED.values(), ids=MIXED)
-def test_rows_that_meet_are_refused_after_a_plan_was_kept(order: int, mix: Any) -> None:
+def test_mixed_rows_are_refused_after_plan_was_cached(order: int, mix: Any) -> None:
     x = torch.rand(5, 1, requires_grad=True)
     first, last = nn.Linear(1, 5), nn.Linear(5, 1)
 
@@ -86,14 +86,14 @@ def test_rows_that_meet_are_refused_after_a_plan_was_kept(order: int, mix: Any) 
 
 
 @pytest.mark.parametrize(("function", "is_small"), PRECISE.values(), ids=PRECISE)
-def test_what_might_lose_digits_is_left_to_taylor_mode(
+def test_functions_prone_to_rounding_use_taylor_mode(
     function: Callable[[Tensor], Tensor], *, is_small: bool
 ) -> None:
     x = torch.rand(3, 1, requires_grad=True)
     assert (explain_derivative(function, x, 2).because == SMALL) == is_small
 
 
-def test_an_order_that_only_equals_another_is_refused_after_a_plan_was_kept() -> None:
+def test_bool_order_is_refused_after_plan_for_equal_int_was_cached() -> None:
     x = torch.rand(3, 1, requires_grad=True)
     higher_order_grad(x.sin(), x, 1)
     order: Any = True

@@ -52,7 +52,7 @@ def test_forward_picture_has_shapes_at_arrows() -> None:
     assert '<g class="labels">' not in trace.to_svg()
 
 
-def test_forward_picture_has_stubs_above() -> None:
+def test_arrow_stubs_point_up_in_forward_picture() -> None:
     backward, forward = (
         re.findall(r'class="stub" d="[^"]*v(-?)8m', polynomial().to_svg(direction=way))
         for way in ("backward", "forward")
@@ -60,7 +60,7 @@ def test_forward_picture_has_stubs_above() -> None:
     assert (backward[0], forward[0]) == ("", "-")
 
 
-def test_legend_names_direction() -> None:
+def test_legend_explains_direction() -> None:
     assert message("legend.gradients") in meanings(polynomial().to_svg())
     forward = meanings(polynomial().to_svg(direction="forward"))
     assert {message("legend.values"), message("legend.label")} < {*forward}
@@ -144,7 +144,7 @@ def test_page_selects_requested_colour() -> None:
 
 
 @pytest.mark.parametrize(("option", "value"), [("direction", "up"), ("color", "red")])
-def test_other_looks_are_refused(option: str, value: str) -> None:
+def test_unknown_direction_or_colour_is_refused(option: str, value: str) -> None:
     look: dict[str, Any] = {option: value}
     with pytest.raises(ValueError, match=exactly(f"errors.picture.{option}", came=value)):
         polynomial().to_svg(**look)

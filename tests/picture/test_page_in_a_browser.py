@@ -178,7 +178,7 @@ def double_click(page: Page, spot: tuple[float, float]) -> None:
         page.mouse(kind, spot, button="left", clickCount=2)
 
 
-def test_button_turns_picture_round(opened: Opened) -> None:
+def test_button_reverses_direction(opened: Opened) -> None:
     page = opened(polynomial)
     top = f"{BOXES}[0].getBoundingClientRect().top < {BOXES}[5].getBoundingClientRect().top"
     assert page.ask(f"[{top}, {NAMES}[0]]") == [False, "add"]

@@ -43,7 +43,7 @@ def test_repeats_of_chain_are_drawn_once(labels: str, shown: str, brackets: list
     assert picture_of(trace, fold=True).brackets == brackets
 
 
-def test_diamonds_are_cut_where_one_link_leads_on() -> None:
+def test_repeated_diamonds_are_folded() -> None:
     y = leaf(2).tanh()
     for _ in range(6):
         y = (y.sin() * y.cos()).exp()
@@ -53,7 +53,7 @@ def test_diamonds_are_cut_where_one_link_leads_on() -> None:
 
 
 @given(st.text("abc", min_size=1, max_size=4), st.integers(4, 30))
-def test_copies_of_stretch_are_counted(stretch: str, copies: int) -> None:
+def test_copies_of_repeated_sequence_are_counted(stretch: str, copies: int) -> None:
     shown = boxes(chain("z" + stretch * copies + "z"))
     assert sum(count for _, count in shown) == len(stretch) * copies + 2
     assert len(shown) <= len(stretch) + 2

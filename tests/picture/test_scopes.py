@@ -172,7 +172,7 @@ def test_derivative_computed_inside_a_module_has_a_box() -> None:
     assert "∇Slope: derivative" in trace.to_svg()
 
 
-def test_derivative_of_an_unnamed_tensor_gets_no_name_of_another() -> None:
+def test_derivative_of_unnamed_tensor_is_not_named_after_another() -> None:
     x = torch.rand(3, 1, requires_grad=True)
     with record() as recording:
         u = x.sin() * x
@@ -184,7 +184,7 @@ def test_derivative_of_an_unnamed_tensor_gets_no_name_of_another() -> None:
     assert {node.derivative for node in trace.nodes} == {None, "∇"}
 
 
-def test_settings_of_operation_and_module_are_told() -> None:
+def test_settings_of_operation_and_module_are_shown() -> None:
     model = nn.Sequential(nn.Conv2d(1, 2, 3, stride=2), nn.Flatten(), nn.Softmax(-1))
     trace = trace_graph(model(torch.ones(1, 1, 8, 8)).sum(), names=model)
     picture = trace.to_svg()

@@ -45,7 +45,7 @@ def traced(loss: Loss, *, lines: bool = True) -> GraphTrace:
 
 @pytest.mark.filterwarnings("ignore:Using backward.. with create_graph=True")
 @pytest.mark.parametrize("derive", [slope, by_backward, from_an_edge])
-def test_what_a_pass_made_is_one_order_above_what_it_went_through(
+def test_nodes_of_backward_pass_are_one_order_above_its_graph(
     derive: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
 ) -> None:
     once = orders(traced(lambda x: derive(x.tanh(), x)))
@@ -57,13 +57,13 @@ def test_what_a_pass_made_is_one_order_above_what_it_went_through(
     assert "Mul" in twice[2]
 
 
-def test_a_pass_counts_what_it_went_through_even_where_nothing_of_that_is_left() -> None:
+def test_order_counts_passes_whose_nodes_are_gone() -> None:
     found = orders(traced(lambda x: slope(slope(x**3, x) * 1, x)))
     assert set(found) == {0, 2}
     assert found[0] == {"AccumulateGrad"}
 
 
-def test_what_is_made_of_derivatives_has_the_highest_of_their_orders() -> None:
+def test_result_has_highest_order_of_its_arguments() -> None:
     def residual(x: torch.Tensor) -> torch.Tensor:
         first = slope(x.tanh(), x)
         return (x.tanh() * first - slope(first, x)).square().mean()
@@ -89,7 +89,7 @@ class Wrapped:
         return func([output.tensor for output in outputs], inputs, **kwargs)
 
 
-def test_a_pass_from_what_only_stands_in_for_a_tensor_is_the_first() -> None:
+def test_pass_from_wrapped_tensor_has_order_one() -> None:
     def first(x: torch.Tensor) -> torch.Tensor:
         outputs: Any = [Wrapped(x.tanh().sum())]
         return torch.autograd.grad(outputs, x, create_graph=True)[0]
@@ -97,7 +97,7 @@ def test_a_pass_from_what_only_stands_in_for_a_tensor_is_the_first() -> None:
     assert set(orders(traced(first))) == {0, 1}
 
 
-def test_passes_that_make_no_graph_count_for_nothing() -> None:
+def test_passes_without_create_graph_are_not_counted() -> None:
     def trained(x: torch.Tensor) -> torch.Tensor:
         torch.autograd.grad(x.tanh().sum(), x)
         return x.tanh()
@@ -105,7 +105,7 @@ def test_passes_that_make_no_graph_count_for_nothing() -> None:
     assert set(orders(traced(trained))) == {0}
 
 
-def test_without_a_recording_of_lines_no_order_is_known() -> None:
+def test_order_is_unknown_without_recorded_lines() -> None:
     def first(x: torch.Tensor) -> torch.Tensor:
         return slope(x.tanh(), x)
 
@@ -114,6 +114,6 @@ def test_without_a_recording_of_lines_no_order_is_known() -> None:
     assert set(orders(traced(first, lines=False))) == {None}
 
 
-def test_orders_survive_a_file() -> None:
+def test_orders_survive_json() -> None:
     trace = traced(lambda x: slope(x.tanh(), x))
     assert GraphTrace.from_json(trace.to_json()) == trace

@@ -13,7 +13,7 @@ from tests.diagnosis.programs import code_of
 from tests.tensors import leaf
 
 
-def test_a_recording_of_uses_keeps_no_memory() -> None:
+def test_recording_frees_values_it_saw() -> None:
     with record() as recording:
         recording.log.max_entries = 100
         for _ in range(300):
@@ -25,14 +25,14 @@ def test_a_recording_of_uses_keeps_no_memory() -> None:
     assert all(value.storage is None or value.storage.expired() for value in values)
 
 
-def test_a_parameter_that_gives_its_shape_alone_is_not_used() -> None:
+def test_parameter_read_only_for_its_shape_is_unused() -> None:
     parameter, x = torch.nn.Parameter(torch.ones(2, 2)), leaf(2)
     with record() as recording:
         loss = x.expand_as(parameter).sum()
     assert code_of(parameter, loss, recording) == "unused"
 
 
-def test_a_view_that_is_invalid_is_no_leaf_that_was_used() -> None:
+def test_invalid_view_is_not_a_used_leaf() -> None:
     base = leaf(2) * 1
     with torch.no_grad():
         view = base.unbind()[0]
@@ -49,7 +49,7 @@ class Other(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_a_write_without_gradient_is_a_cut_within_another_mode_as_well() -> None:
+def test_write_under_no_grad_is_a_cut_under_another_mode() -> None:
     x, z = leaf(2), leaf(2)
     with Other(), record() as recording:
         with torch.no_grad():
@@ -58,7 +58,7 @@ def test_a_write_without_gradient_is_a_cut_within_another_mode_as_well() -> None
     assert code_of(x, loss, recording) == "copied"
 
 
-def test_a_list_that_holds_itself_is_looked_into_a_few_times() -> None:
+def test_list_containing_itself_is_searched_a_few_levels_deep() -> None:
     x = leaf(2)
     endless: list[Any] = [x]
     endless.append(endless)

@@ -15,7 +15,7 @@ def call(storage: int, before: int) -> Call:
     return Call(0, 0, None, "add_", writes=(write,))
 
 
-def test_the_writes_between_two_versions_are_those_of_the_storage_that_lives() -> None:
+def test_writes_between_versions_exclude_former_storage() -> None:
     log = Log(0)
     log.tape.calls = [call(7, 0), call(7, 1), call(8, 1), call(7, 0), call(7, 1)]
     first, second = log.writes[:2]
@@ -25,19 +25,19 @@ def test_the_writes_between_two_versions_are_those_of_the_storage_that_lives() -
     assert log.writes_between(7, 1, 1) == log.writes_between(None, 0, 1) == ()
 
 
-def test_code_that_nobody_called_has_no_place() -> None:
+def test_missing_frame_has_no_place() -> None:
     assert place_of(None) is None
     assert source_at(None) is None
 
 
-def test_a_place_is_the_line_that_runs() -> None:
+def test_place_of_frame_is_its_running_line() -> None:
     source = source_at(place_of(inspect.currentframe()))
     assert source is not None
     assert source.file == __file__
-    assert source.function == test_a_place_is_the_line_that_runs.__name__
+    assert source.function == test_place_of_frame_is_its_running_line.__name__
 
 
-def test_code_that_two_files_have_in_common_is_told_apart() -> None:
+def test_equal_code_in_two_files_has_two_sources() -> None:
     log, text = Log(0), "def here():\n    return inspect.currentframe()\n"
     for number, file in enumerate(("one.py", "two.py")):
         found: dict[str, Any] = {"inspect": inspect}
@@ -49,5 +49,5 @@ def test_code_that_two_files_have_in_common_is_told_apart() -> None:
     assert told == list(log.sources())
 
 
-def test_what_runs_outside_of_all_code_has_no_place() -> None:
+def test_call_outside_of_module_has_no_part() -> None:
     assert part_of(None) == (None, None)

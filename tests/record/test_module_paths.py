@@ -60,7 +60,7 @@ ADVERSARIES = [None, "D.2", "D.1", "D.0", "G.2", "G.1", "G.0"]
 
 
 @pytest.mark.parametrize("named", [nn.ModuleDict, dict])
-def test_two_modules_that_were_called_apart_are_told_apart(
+def test_modules_called_separately_have_separate_names(
     named: Callable[[Mapping[str, nn.Module]], Any],
 ) -> None:
     generator, discriminator, recording, loss = adversaries()
@@ -70,7 +70,7 @@ def test_two_modules_that_were_called_apart_are_told_apart(
     assert owners(trace) == {"G.0", "G.2", "D.0", "D.2"}
 
 
-def test_memory_is_not_added_up_over_modules_of_one_path() -> None:
+def test_memory_of_modules_with_equal_path_is_not_merged() -> None:
     generator, discriminator, recording, loss = adversaries()
     both = nn.ModuleDict({"G": generator, "D": discriminator})
     seen = trace_graph(loss, names=both, recording=recording).memory.modules
@@ -81,7 +81,7 @@ def test_memory_is_not_added_up_over_modules_of_one_path() -> None:
     assert {one.name for one in shares[0]} == linear
 
 
-def test_without_names_classes_tell_them_apart() -> None:
+def test_modules_without_names_are_numbered_by_class() -> None:
     _, _, recording, loss = adversaries()
     assert modules_of(trace_graph(loss, recording=recording)) == [
         None,
@@ -95,7 +95,7 @@ def test_without_names_classes_tell_them_apart() -> None:
     assert recording.modules[::4] == ("Sequential", "Sequential-2")
 
 
-def test_what_names_does_not_have_goes_by_its_class() -> None:
+def test_module_missing_in_names_is_called_by_its_class() -> None:
     _, discriminator, recording, loss = adversaries()
     trace = trace_graph(loss, names=discriminator, recording=recording)
     beside = ["Sequential.2", "Sequential.1", "Sequential.0"]
@@ -103,7 +103,7 @@ def test_what_names_does_not_have_goes_by_its_class() -> None:
     assert owners(trace) == {"0", "2", None}
 
 
-def test_parts_that_were_called_directly_have_their_paths_in_the_whole() -> None:
+def test_directly_called_parts_have_paths_of_the_whole_model() -> None:
     whole = Whole()
     with record() as recording:
         loss = whole.training_step(torch.ones(1, 2))
@@ -119,7 +119,7 @@ def test_parts_that_were_called_directly_have_their_paths_in_the_whole() -> None
     ]
 
 
-def test_a_loss_that_is_a_module_does_not_take_the_place_of_the_model() -> None:
+def test_loss_module_is_not_mistaken_for_the_model() -> None:
     model, loss = small(3), nn.MSELoss()
     with record() as recording:
         y = loss(model(torch.ones(1, 2)), torch.ones(1, 2))
@@ -132,7 +132,7 @@ def test_a_loss_that_is_a_module_does_not_take_the_place_of_the_model() -> None:
     ]
 
 
-def test_a_part_alone_may_be_what_is_named() -> None:
+def test_names_can_be_a_part_of_the_model() -> None:
     whole = nn.Sequential(Encoder(), nn.Tanh())
     with record() as recording:
         y = whole(torch.ones(1, 2))
@@ -145,7 +145,7 @@ def test_a_part_alone_may_be_what_is_named() -> None:
     ]
 
 
-def test_a_module_that_is_called_again_and_again_is_one() -> None:
+def test_repeated_calls_of_module_share_its_path() -> None:
     model = small(3)
     with record() as recording:
         y = model(model(torch.ones(1, 2)))
@@ -153,7 +153,7 @@ def test_a_module_that_is_called_again_and_again_is_one() -> None:
     assert recording.modules == ("", "0", "1", "2")
 
 
-def test_a_shared_module_has_its_first_path_under_every_parent() -> None:
+def test_shared_module_has_its_first_path_under_every_parent() -> None:
     shared = nn.Linear(2, 2)
     model = nn.ModuleDict({"a": nn.Sequential(shared), "b": nn.Sequential(shared, nn.Tanh())})
     with record() as recording:
@@ -163,7 +163,7 @@ def test_a_shared_module_has_its_first_path_under_every_parent() -> None:
     assert owners(trace) == {"a.0"}
 
 
-def test_a_module_made_on_the_way_goes_by_its_class_in_the_one_that_called_it() -> None:
+def test_module_created_in_forward_is_named_by_caller_and_class() -> None:
     class Making(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
             result: torch.Tensor = nn.Sequential(nn.Tanh())(x).sin()
@@ -176,7 +176,7 @@ def test_a_module_made_on_the_way_goes_by_its_class_in_the_one_that_called_it() 
     assert modules_of(trace) == ["making", "making.Sequential.Tanh"]
 
 
-def test_a_mapping_may_hold_tensors_beside_modules() -> None:
+def test_mapping_can_contain_tensors_and_modules() -> None:
     model, x = small(3), torch.ones(1, 2, requires_grad=True)
     names: dict[str, torch.Tensor | nn.Module] = {"model": model, "x": x}
     trace = trace_graph(model(x).sum(), names=names)
@@ -204,7 +204,7 @@ class Tied(nn.Module):
         return result
 
 
-def test_of_tied_weights_it_is_not_said_which_module_used_them() -> None:
+def test_use_of_tied_weight_is_not_assigned_to_one_module() -> None:
     model = Tied()
     trace = trace_graph(model(torch.tensor([1])), names=model)
     by_name = {node.name: node.module for node in trace.nodes if not node.is_leaf}
@@ -227,7 +227,7 @@ class Together(torch.autograd.Function):
         raise NotImplementedError
 
 
-def test_what_uses_the_parameters_of_two_modules_is_of_neither() -> None:
+def test_node_with_parameters_of_two_modules_belongs_to_their_parent() -> None:
     one, other = nn.Linear(2, 2), nn.Linear(2, 2)
     model = nn.ModuleDict({"part": nn.ModuleList([one, other])})
     y: Any = Together.apply(torch.ones(1, 2), one.weight, other.weight)  # type: ignore[no-untyped-call]

@@ -54,7 +54,7 @@ def own_line(source: Source | None) -> str:
     return LINES[source.line - 1].strip()
 
 
-def test_source_is_the_users_line_and_keeps_the_line_in_the_package(
+def test_source_is_line_of_user_and_keeps_line_in_package(
     helper: dict[str, Any],
 ) -> None:
     x = leaf(2)
@@ -84,7 +84,7 @@ def test_write_in_a_package_is_reported_at_the_users_line(helper: dict[str, Any]
     assert str(write) == f"zero_ in {write.source}: version 0 to 1"
 
 
-def test_wrappers_around_functions_of_pytorch_hide_neither_lines_nor_orders(
+def test_wrapped_pytorch_functions_keep_lines_and_orders(
     helper: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for owner, name in [
@@ -143,7 +143,7 @@ def test_failed_forward_is_reported_at_the_users_line(helper: dict[str, Any]) ->
         ("<frozen runpy>", "<frozen runpy>", True),
     ],
 )
-def test_path_of_a_file_is_short_and_tells_it_from_others(
+def test_path_of_file_is_short_and_unambiguous(
     file: str, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, installed: bool
 ) -> None:
     (tmp_path / "here").mkdir()

@@ -43,7 +43,7 @@ def _cycles_are_searched_for_as_often_as_elsewhere() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_cycles_are_searched_for_as_often_as_elsewhere")
-def test_a_recording_of_a_training_loop_does_not_grow_with_its_steps() -> None:
+def test_recording_of_training_loop_does_not_grow() -> None:
     with record() as recording:
         sizes = [entries(recording) for _ in training(recording, 400, 1_600)]
     assert max(sizes[200:]) < 1.1 * max(sizes[:200]) < 4_000
@@ -83,7 +83,7 @@ class Recorded:
         return [traces, warned, why, recording.sources, recording.modules]
 
 
-def test_what_is_said_of_living_graphs_is_the_same_as_before() -> None:
+def test_pruning_does_not_change_reports_on_living_graphs() -> None:
     with record(values=True) as recording:
         made = Recorded()
     before, size = made.answers(recording), entries(recording)
@@ -96,7 +96,7 @@ def test_what_is_said_of_living_graphs_is_the_same_as_before() -> None:
     assert codes >= {"detached", "converted", ""}
 
 
-def test_nothing_is_forgotten_while_a_backward_may_hold_what_python_does_not_see() -> None:
+def test_nothing_is_pruned_during_backward() -> None:
     recordings = []
 
     def note(_: torch.Tensor) -> None:
@@ -115,7 +115,7 @@ def test_nothing_is_forgotten_while_a_backward_may_hold_what_python_does_not_see
     assert recording.node_count == 1
 
 
-def test_modules_alone_are_forgotten_too() -> None:
+def test_modules_are_pruned_without_lines() -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
     with record(lines=False) as recording:
         recording.log.max_entries = 100
@@ -126,7 +126,7 @@ def test_modules_alone_are_forgotten_too() -> None:
     assert trace_graph(y, recording=recording).nodes[0].module == "1"
 
 
-def test_modules_that_are_made_anew_in_each_step_are_forgotten_as_well() -> None:
+def test_modules_created_in_each_step_are_pruned() -> None:
     with record() as recording:
         recording.log.max_entries = 100
         for _ in range(120):
@@ -137,7 +137,7 @@ def test_modules_that_are_made_anew_in_each_step_are_forgotten_as_well() -> None
     assert {node.module for node in trace.nodes} == {"0", "1", None}
 
 
-def test_what_came_in_that_is_not_finite_is_forgotten_with_what_it_led_to() -> None:
+def test_nonfinite_arguments_are_pruned_with_their_results() -> None:
     with record(values=True) as recording:
         recording.log.max_entries = 100
         for _ in range(200):
@@ -147,7 +147,7 @@ def test_what_came_in_that_is_not_finite_is_forgotten_with_what_it_led_to() -> N
     assert (turn.name, turn.value_turn_given) == ("MulBackward0", ("argument 1 of mul",))
 
 
-def test_leaves_that_are_gone_are_forgotten_and_others_are_not() -> None:
+def test_deleted_leaves_are_pruned_and_living_ones_kept() -> None:
     weight = leaf(3)
     with record() as recording:
         recording.log.max_entries = 100
@@ -159,7 +159,7 @@ def test_leaves_that_are_gone_are_forgotten_and_others_are_not() -> None:
     assert loss.requires_grad
 
 
-def test_a_state_that_is_carried_over_is_cut_in_one_place_however_often() -> None:
+def test_repeated_detach_of_carried_state_is_one_finding() -> None:
     with record() as recording:
         recording.log.max_entries = 200
         weight, h = leaf(3), torch.ones(3)
@@ -172,7 +172,7 @@ def test_a_state_that_is_carried_over_is_cut_in_one_place_however_often() -> Non
     assert found.primary.source == recording.sources[0]
 
 
-def test_a_state_from_a_graph_that_is_gone_leads_to_its_leaves() -> None:
+def test_state_detached_from_freed_graph_leads_to_its_leaves() -> None:
     weight = leaf(3)
     made = (weight * 2).exp()
     with record() as recording:
@@ -184,7 +184,7 @@ def test_a_state_from_a_graph_that_is_gone_leads_to_its_leaves() -> None:
     assert found.code == "detached"
 
 
-def test_a_recording_can_be_asked_after_an_exception_left_its_block() -> None:
+def test_recording_works_after_exception_in_its_block() -> None:
     weight, losses = leaf(3), []
 
     def fail() -> None:

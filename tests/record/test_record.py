@@ -46,7 +46,7 @@ def modules_of(trace: GraphTrace) -> list[tuple[str, str | None]]:
 # --- Lines
 
 
-def test_each_node_knows_the_line_and_the_function_that_made_it() -> None:
+def test_node_has_line_and_function_that_created_it() -> None:
     x = leaf(2)
     with record() as recording:
         a = x.sin()
@@ -60,11 +60,11 @@ def test_each_node_knows_the_line_and_the_function_that_made_it() -> None:
     source = trace.nodes[0].source
     assert source is not None
     assert source.file == __file__
-    assert source.function == test_each_node_knows_the_line_and_the_function_that_made_it.__name__
+    assert source.function == test_node_has_line_and_function_that_created_it.__name__
     assert str(source) == f"tests/record/test_record.py:{source.line} in {source.function}"
 
 
-def test_the_line_is_the_users_also_where_pytorch_calls_pytorch() -> None:
+def test_line_is_in_user_code_not_in_pytorch() -> None:
     linear = nn.Sequential(nn.Linear(2, 2), nn.Tanh())
     with record() as recording:
         y = linear(torch.ones(1, 2))
@@ -73,7 +73,7 @@ def test_the_line_is_the_users_also_where_pytorch_calls_pytorch() -> None:
     }
 
 
-def test_an_operation_of_many_nodes_has_one_line_for_all() -> None:
+def test_all_nodes_of_one_operation_share_its_line() -> None:
     x = leaf(3, 3)
     with record() as recording:
         y = torch.einsum("ij,jk->ik", x, x)
@@ -82,7 +82,7 @@ def test_an_operation_of_many_nodes_has_one_line_for_all() -> None:
     assert set(lines_of(trace).values()) == {'y = torch.einsum("ij,jk->ik", x, x)'}
 
 
-def test_what_was_made_before_and_after_has_no_line() -> None:
+def test_nodes_created_outside_recording_have_no_line() -> None:
     x = leaf(2).exp()
     with record() as recording:
         y = x.sin()
@@ -94,7 +94,7 @@ def test_what_was_made_before_and_after_has_no_line() -> None:
     }
 
 
-def test_the_gradient_of_a_gradient_has_the_line_that_asked_for_it() -> None:
+def test_nodes_of_second_derivative_have_line_of_grad_call() -> None:
     x = leaf(2)
     with record() as recording:
         y = x.sin().sum()
@@ -131,7 +131,7 @@ class Silent(torch.autograd.Function):
         return gradients[0]
 
 
-def test_a_custom_function_has_the_line_of_its_call_if_it_calls_pytorch_itself() -> None:
+def test_custom_function_has_line_of_its_call_if_it_runs_operations() -> None:
     x = leaf(2)
     functions: Any = Doubled.apply, Silent.apply
     doubled, silent = functions
@@ -146,7 +146,7 @@ def test_a_custom_function_has_the_line_of_its_call_if_it_calls_pytorch_itself()
     assert (lines["Sin"], lines["Cos"]) == ("a = x.sin()", "d = c.cos()")
 
 
-def test_code_without_a_file_has_a_place_as_well() -> None:
+def test_code_without_file_has_a_source() -> None:
     namespace: dict[str, Any] = {"x": leaf(2)}
     with record() as recording:
         exec("y = x.sin()", namespace)
@@ -154,7 +154,7 @@ def test_code_without_a_file_has_a_place_as_well() -> None:
     assert (str(source), recording.sources) == ("<string>:1 in <module>", (source,))
 
 
-def test_without_lines_only_modules_are_recorded() -> None:
+def test_recording_without_lines_has_modules_only() -> None:
     with record(lines=False) as recording:
         y = nn.Sequential(nn.Tanh())(leaf(2)).relu_()
     trace = trace_graph(y, recording=recording)
@@ -179,7 +179,7 @@ class Block(nn.Module):
         return result
 
 
-def test_each_node_knows_its_module_also_between_and_behind_calls_of_others() -> None:
+def test_node_has_its_module_between_and_after_inner_calls() -> None:
     x = leaf(1, 2)
     with record() as recording:
         y = Block()(x.exp()).tan()
@@ -215,7 +215,7 @@ class Catching(nn.Module):
         raise AssertionError
 
 
-def test_a_module_that_stands_in_two_places_has_the_path_of_the_first() -> None:
+def test_module_used_in_two_places_has_its_first_path() -> None:
     shared = nn.Tanh()
     model = nn.Sequential(nn.Sequential(nn.Sigmoid(), shared), shared)
     with record() as recording:
@@ -225,13 +225,13 @@ def test_a_module_that_stands_in_two_places_has_the_path_of_the_first() -> None:
     assert paths[shared] == "0.1"
 
 
-def test_a_module_that_fails_has_ended() -> None:
+def test_module_that_raises_is_left() -> None:
     with record() as recording:
         y = Catching()(leaf(2)).cos()
     assert modules_of(trace_graph(y, recording=recording)) == [("Cos", None), ("Sin", "")]
 
 
-def test_a_module_that_never_began_does_not_end() -> None:
+def test_module_refused_by_pre_hook_is_not_left() -> None:
     def refuse(module: nn.Module, _: Any) -> None:
         if isinstance(module, Failing):
             raise ValueError("not this one")  # noqa: TRY004 (what the module raises itself)
@@ -248,7 +248,7 @@ def test_a_module_that_never_began_does_not_end() -> None:
 # --- Writes
 
 
-def test_a_write_is_seen_with_its_line_and_whether_it_went_through_a_view() -> None:
+def test_write_has_its_line_and_whether_it_went_through_a_view() -> None:
     h = leaf(2, 2) * 1
     with record() as recording:
         y = h.sin()
@@ -269,7 +269,7 @@ def test_a_write_is_seen_with_its_line_and_whether_it_went_through_a_view() -> N
     assert recording.writes == saved.writes
 
 
-def test_tensors_that_are_alike_but_for_what_wrote_into_them_are_told_apart() -> None:
+def test_equal_saved_tensors_keep_their_own_writes() -> None:
     written = [leaf(2) * 1 for _ in range(3)]
     with record() as recording:
         outputs = [h.sin() for h in written]
@@ -299,41 +299,41 @@ def test_tensors_that_are_alike_but_for_what_wrote_into_them_are_told_apart() ->
         "operator of the dispatcher", "norm kept", "initialisation",
     ],
 )  # fmt: skip
-def test_a_write_is_seen_however_it_is_spelled(write: Any, operation: str) -> None:
+def test_every_form_of_in_place_write_is_recorded(write: Any, operation: str) -> None:
     h = torch.ones(2)
     with record() as recording, torch.no_grad():
         write(h)
     assert {seen.operation.startswith(operation) for seen in recording.writes} == {True}
 
 
-def test_a_write_into_memory_that_two_arguments_share_is_one() -> None:
+def test_write_into_memory_of_two_arguments_is_recorded_once() -> None:
     h = torch.ones(2)
     with record() as recording:
         h.add_(h)
     assert len(recording.writes) == 1
 
 
-def test_an_inference_tensor_counts_no_writes() -> None:
+def test_write_into_inference_tensor_is_not_recorded() -> None:
     with torch.inference_mode(), record() as recording:
         torch.ones(2).add_(1)
     assert recording.writes == ()
 
 
-def test_a_call_by_keywords_alone_goes_on_as_it_is() -> None:
+def test_write_called_with_keywords_only_is_recorded() -> None:
     h, zero = torch.ones(2), torch._foreach_zero_
     with record() as recording:
         assert zero(self=[h]) is None or torch.equal(h, torch.zeros(2))
     assert [write.operation for write in recording.writes] == ["_foreach_zero_"]
 
 
-def test_a_function_without_a_name_has_that_of_its_type() -> None:
+def test_nameless_function_is_called_by_its_type() -> None:
     nameless, h = functools.partial(torch.add, alpha=2), torch.ones(2)
     with record() as recording:
         torch.overrides.handle_torch_function(nameless, (h,), h, h, out=h)
     assert [write.operation for write in recording.writes] == ["partial"]
 
 
-def test_a_write_into_what_has_no_storage_is_left_out() -> None:
+def test_write_into_tensor_without_storage_is_not_recorded() -> None:
     sparse = torch.eye(2).to_sparse()
     with record() as recording:
         sparse.mul_(2)
@@ -343,7 +343,7 @@ def test_a_write_into_what_has_no_storage_is_left_out() -> None:
 # --- What it leaves alone
 
 
-def test_an_exception_passes_through_and_nothing_stays_behind() -> None:
+def test_exception_ends_recording_and_leaves_no_hook() -> None:
     def hooks() -> tuple[int, int]:
         module = torch.nn.modules.module
         return len(module._global_forward_hooks), len(module._global_forward_pre_hooks)
@@ -356,7 +356,7 @@ def test_an_exception_passes_through_and_nothing_stays_behind() -> None:
     assert recording.node_count == 1
 
 
-def test_recordings_can_be_nested() -> None:
+def test_nested_recordings_both_record() -> None:
     x = leaf(2)
     with record() as outer:
         a = x.sin()
@@ -374,7 +374,7 @@ def test_recordings_can_be_nested() -> None:
     assert len(outer.writes) == len(inner.writes) == 1
 
 
-def test_each_thread_has_a_recording_of_its_own() -> None:
+def test_each_thread_has_its_own_recording() -> None:
     barrier, traces = threading.Barrier(2), {}
 
     def work(name: str) -> None:
@@ -405,7 +405,7 @@ class Counting(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_a_mode_around_it_sees_what_it_would_see_without() -> None:
+def test_surrounding_mode_sees_same_calls() -> None:
     def work() -> None:
         x = torch.ones(2)
         x.add_(1)
@@ -430,7 +430,7 @@ class Loud(torch.Tensor):
         return inherited(func, types, args, kwargs)
 
 
-def test_a_subclass_sees_what_it_would_see_without() -> None:
+def test_tensor_subclass_sees_same_calls() -> None:
     def calls() -> list[str]:
         Loud.calls = []
         x = torch.ones(2).as_subclass(Loud)
@@ -443,7 +443,7 @@ def test_a_subclass_sees_what_it_would_see_without() -> None:
         assert calls() == plain
 
 
-def test_values_gradients_and_random_numbers_are_the_same() -> None:
+def test_recording_changes_no_value_gradient_or_random_number() -> None:
     def run() -> tuple[torch.Tensor, torch.Tensor | None]:
         torch.manual_seed(0)
         model = nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.Tanh())
@@ -460,7 +460,7 @@ def test_values_gradients_and_random_numbers_are_the_same() -> None:
     assert torch.equal(plain[1], recorded[1])
 
 
-def test_a_recording_keeps_no_tensor_node_or_module_alive() -> None:
+def test_recording_keeps_no_tensor_node_or_module_alive() -> None:
     model, x = nn.Sequential(nn.Linear(2, 2), nn.Tanh()), leaf(1, 2)
     with record() as recording:
         y = model(x)
@@ -472,7 +472,7 @@ def test_a_recording_keeps_no_tensor_node_or_module_alive() -> None:
     assert recording.node_count == 4
 
 
-def test_a_checkpointed_block_is_recorded_when_it_runs_and_when_it_runs_again() -> None:
+def test_checkpointed_block_is_recorded_when_it_is_rerun() -> None:
     block = nn.Sequential(nn.Tanh())
     with record() as recording:
         y = checkpoint(block, leaf(2), use_reentrant=False)
@@ -480,7 +480,7 @@ def test_a_checkpointed_block_is_recorded_when_it_runs_and_when_it_runs_again() 
     assert modules_of(trace_graph(y, recording=recording)) == [("Tanh", "0")]
 
 
-def test_compiled_code_runs_as_it_was_written() -> None:
+def test_compiled_module_runs_eagerly_while_recording() -> None:
     compiled: Any = nn.Sequential(nn.Tanh())
     compiled.compile(backend="eager")
     x = leaf(2)
@@ -494,7 +494,7 @@ def test_compiled_code_runs_as_it_was_written() -> None:
     assert torch.equal(compiled(x), plain)
 
 
-def test_compiled_code_is_compiled_again_after_recordings_that_end_in_any_order() -> None:
+def test_compiled_code_is_used_again_after_interleaved_recordings() -> None:
     compiled = torch.compile(lambda x: x.sin().cos(), backend="aot_eager")
     first, second = record(), record()
     first.__enter__()
@@ -517,7 +517,7 @@ def entered(times: int) -> Iterator[Recording]:
         yield [stack.enter_context(record()) for _ in range(times)][-1]
 
 
-def test_a_recording_can_be_read_while_it_grows() -> None:
+def test_recording_can_be_read_while_it_runs() -> None:
     with entered(1) as recording:
         y = leaf(2).sin()
         early = trace_graph(y, recording=recording)
@@ -527,7 +527,7 @@ def test_a_recording_can_be_read_while_it_grows() -> None:
     assert recording._repr_html_() == f"<p>{recording}</p>"
 
 
-def test_the_dict_holds_json_types_only() -> None:
+def test_dict_of_recording_holds_json_types_only() -> None:
     with record() as recording:
         nn.Tanh()(leaf(2)).mul_(2)
     data = recording.to_dict()
@@ -535,7 +535,7 @@ def test_the_dict_holds_json_types_only() -> None:
     assert (data["node_count"], data["modules"]) == (2, [""])
 
 
-def test_only_a_bool_says_whether_lines_are_recorded() -> None:
+def test_lines_must_be_a_bool() -> None:
     wrong: Any = 1
     with (
         pytest.raises(TypeError, match=r"^lines must be a bool, not int; False is for"),
@@ -544,7 +544,7 @@ def test_only_a_bool_says_whether_lines_are_recorded() -> None:
         pass
 
 
-def test_what_is_to_be_recorded_is_called_inside() -> None:
+def test_positional_argument_of_record_is_refused() -> None:
     wrong: Any = record
     with pytest.raises(
         TypeError,
@@ -554,7 +554,7 @@ def test_what_is_to_be_recorded_is_called_inside() -> None:
         wrong(nn.Linear(1, 1))
 
 
-def test_one_recorder_makes_a_recording_each_time_and_each_within_the_other() -> None:
+def test_recorder_can_be_entered_again_and_nested() -> None:
     again = record()
     with again as first:
         y = leaf(2).sin()
@@ -566,7 +566,7 @@ def test_one_recorder_makes_a_recording_each_time_and_each_within_the_other() ->
     assert torch._C._len_torch_function_stack() == 0
 
 
-def test_a_function_can_be_recorded_as_a_whole() -> None:
+def test_record_decorates_a_function() -> None:
     calls = []
     recorded: Any = record()
 
@@ -580,13 +580,13 @@ def test_a_function_can_be_recorded_as_a_whole() -> None:
     assert calls == [1, 1]
 
 
-def test_only_a_recording_can_be_asked() -> None:
+def test_recorder_is_refused_in_place_of_recording() -> None:
     wrong: Any = record()
     with pytest.raises(TypeError, match=r"^recording must be what record\(\) gave, not _Rec"):
         trace_graph(leaf(2).sin(), recording=wrong)
 
 
-def test_no_line_is_one_of_the_library() -> None:
+def test_source_is_never_a_line_of_leafgrad() -> None:
     x, network = leaf(4, 2), nn.Sequential(nn.Linear(2, 3), nn.Tanh())
     with record() as recording:
         laplacian(network(x), x)
@@ -604,12 +604,12 @@ print(recording.node_count, "torch._dynamo" in sys.modules)
 """
 
 
-def test_a_recording_does_not_load_the_compiler(run_apart: RunApart) -> None:
+def test_recording_does_not_import_the_compiler(run_apart: RunApart) -> None:
     run = run_apart(WITHOUT_THE_COMPILER)
     assert (run.returncode, run.stdout, run.stderr) == (0, "1 False\n", "")
 
 
-def test_step_of_an_optimizer_is_one_write_at_the_line_that_calls_it() -> None:
+def test_optimizer_step_is_one_write_at_its_calling_line() -> None:
     weight = torch.ones(2, requires_grad=True)
     optimizer = torch.optim.Adam([weight], weight_decay=0.1)
     weight.square().sum().backward()
@@ -621,7 +621,7 @@ def test_step_of_an_optimizer_is_one_write_at_the_line_that_calls_it() -> None:
     assert (write.within, write.version_after) == ("Adam.step", weight._version)
 
 
-def test_writes_after_a_step_that_failed_are_recorded() -> None:
+def test_writes_after_failed_optimizer_step_are_recorded() -> None:
     weight = torch.ones(2, requires_grad=True)
     optimizer = torch.optim.Adam([weight])
     weight.grad, optimizer.param_groups[0]["lr"] = torch.ones(2), None

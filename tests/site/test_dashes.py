@@ -7,7 +7,7 @@ from docutils import nodes
 from docutils.utils import new_document
 
 
-def test_a_dash_between_a_name_and_its_meaning_is_written() -> None:
+def test_double_hyphens_become_dashes_except_in_code() -> None:
     document = new_document("")
     document += nodes.paragraph("", "", nodes.strong("", "x"), nodes.Text(" -- it"))
     document += nodes.literal("", "a -- b")

@@ -28,7 +28,7 @@ def test_each_code_has_its_section_once() -> None:
 
 @needs_site
 @pytest.mark.parametrize("code", RAISED)
-def test_section_of_a_code_holds_the_messages_that_lead_to_it(code: str) -> None:
+def test_section_of_code_quotes_its_error_messages(code: str) -> None:
     (page,) = (page for page, codes in PAGES.items() if code in codes)
     text = Path(SITE, "how-to", f"{page}.html").read_text("utf-8")
     (section,) = BeautifulSoup(text, "html.parser").select(f"section#{code}")

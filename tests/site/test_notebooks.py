@@ -165,7 +165,7 @@ In words.
 """
 
 
-def test_a_fold_stands_open_in_a_notebook() -> None:
+def test_folds_are_open_in_notebook() -> None:
     notebook = as_notebook(NESTED, "tutorial/a", {"tutorial/a"}, "0.1.0")
     assert sources(notebook, "markdown")[1:] == [
         "# A page\n\n**The proof**\n\nIn words.\n\n**More**"

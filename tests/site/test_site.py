@@ -285,7 +285,7 @@ def test_axe_finds_nothing_on_the_page_of_a_graph_or_a_backward(
 
 
 @needs_axe
-def test_axe_sees_what_is_wrong(browser: Browser, tmp_path: Path) -> None:
+def test_axe_reports_planted_violations(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "graph.html"
     file.write_text(pinn().to_html().replace(' aria-label="Zoom in"', "").replace(">+<", "><"))
     assert [name for name, _ in complaints(browser, file.as_uri(), ("light", 1000))] == [

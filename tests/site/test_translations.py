@@ -161,7 +161,7 @@ SAID = {
 }
 
 
-def test_a_page_is_translated_message_by_message() -> None:
+def test_page_is_translated_message_by_message() -> None:
     text = translated(PAGE, SAID)
     assert "notebook: 开始\n" in text
     assert "# 标题\n\n## 开始\n\n两句话。\n\n- 开始\n- it is `Begin` here\n\n| 开始 | 1 |" in text

@@ -112,7 +112,7 @@ ASKING = [name for name in CHAPTERS if not name.endswith(("-summary", "-edge-cas
 
 
 @pytest.mark.parametrize("name", ASKING)
-def test_a_chapter_promises_and_asks(name: str) -> None:
+def test_chapter_has_promise_and_questions(name: str) -> None:
     assert [*problems(CHAPTERS[name])] == []
 
 
@@ -142,7 +142,7 @@ LEAST_ANSWERS = 3
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
-def test_a_summary_shows_a_card_and_asks(name: str) -> None:
+def test_summary_has_table_and_questions(name: str) -> None:
     card = CHAPTERS[name].partition(":::{fold} ")[0]
     assert "Markdown(" in "".join(CELL.findall(card)), "a cell must make its table"
     assert [*unjudged_answers(CHAPTERS[name])] == []

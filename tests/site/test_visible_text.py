@@ -82,7 +82,7 @@ def visible(site: Path, page: str) -> list[str]:
 
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("edition", EDITIONS)
-def test_visible_text_is_as_kept(
+def test_visible_text_matches_snapshot(
     page: str, edition: str, snapshot: Callable[[Path, str], None]
 ) -> None:
     lines = visible(Path(SITE, EDITIONS[edition]), page)

@@ -84,7 +84,7 @@ CHECKS: dict[str, Callable[[Any, Tensor], Any]] = {
     ("nouns", "act", "tags"),
     [pytest.param(n, act, tags, id=f"{n[0]} {name}") for n, name, act, tags in ZOO["MEMBERS"]],
 )
-def test_member_of_the_zoo_is_what_its_noun_and_tags_say(
+def test_zoo_member_matches_its_noun_and_tags(
     nouns: tuple[str, ...], act: Callable[..., Any], tags: frozenset[str]
 ) -> None:
     assert {*nouns} <= {*ZOO["NOUNS"]}

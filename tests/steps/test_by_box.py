@@ -132,7 +132,7 @@ def test_step_reports_first_nonfinite_number() -> None:
     assert any("It turns to infinity at node" in sentence for sentence in said(trace.steps()))
 
 
-def test_unread_gradient_is_reported() -> None:
+def test_gradient_without_readable_numbers_is_reported() -> None:
     made = torch.ones(2, 2, requires_grad=True).to_sparse()
     trace = trace_graph(made, gradients=True, grad_outputs=torch.ones(2, 2).to_sparse())
     unread = [one.unread for node in trace.nodes for one in node.gradients if one is not None]

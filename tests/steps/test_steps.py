@@ -155,7 +155,7 @@ UNARY: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("name", [*UNARY, "MulBackward0"])
-def test_formula_of_local_derivative_matches_engine(name: str) -> None:
+def test_shown_local_derivative_matches_backward(name: str) -> None:
     x, y = number(0.7), number(1.3)
     made = UNARY[name](x) if name in UNARY else x * y
     trace = trace_graph(made, names={"x": x, "y": y}, values=True, gradients=True)

@@ -402,7 +402,7 @@ def test_why_names_dtypes_that_cannot_require_grad(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_view_taken_again_is_connected(
+def test_view_taken_again_gets_gradient(
     mode: Callable[[], Any],
 ) -> None:
     base = leaf()
@@ -474,7 +474,7 @@ def next_sequence_number() -> int:
     return node._sequence_nr()
 
 
-def test_describing_stale_view_updates_it_as_use_would() -> None:
+def test_describing_stale_view_does_not_change_gradients() -> None:
     def gradient(*, look: bool) -> torch.Tensor | None:
         weight = leaf()
         base = weight * 2

@@ -234,9 +234,7 @@ TWO = leaf(1.0, 2.0).sin()
     ],
     ids=["several numbers", "complex", "edge", "too few", "none", "shape", "no tensor"],
 )
-def test_start_of_backward_without_proper_weight_is_refused(
-    outputs: Any, weights: Any, message: str
-) -> None:
+def test_invalid_grad_outputs_are_refused(outputs: Any, weights: Any, message: str) -> None:
     with pytest.raises((ValueError, TypeError), match=message):
         trace_graph(outputs, gradients=True, grad_outputs=weights)
 
@@ -287,7 +285,7 @@ def test_error_of_hook_passes_through() -> None:
         trace_graph(y, gradients=True)
 
 
-def test_leaf_frozen_since_has_its_gradient() -> None:
+def test_leaf_frozen_after_forward_has_its_gradient() -> None:
     x, w = number(3.0), number(2.0)
     y = x * w * w
     x.requires_grad_(False)

@@ -359,12 +359,12 @@ def test_headline_names_operation_line_and_module() -> None:
     )
 
 
-def test_headline_admits_one_node_of_doubt() -> None:
+def test_headline_says_that_nan_may_start_one_node_earlier() -> None:
     trace = trace_of(CASES["data of batches into MultiheadAttention"])
     assert ", or right before it; it came in with argument query" in headline(trace)
 
 
-def test_nan_that_is_gone_at_the_root_is_reported_as_such() -> None:
+def test_nan_that_does_not_reach_the_root_is_reported() -> None:
     trace = trace_of(CASES["a NaN in a branch that is not taken"])
     assert value_turns(trace) == []
     assert headline(trace).startswith("values not finite (NaN) at node 2, SqrtBackward0, at ")
@@ -394,7 +394,7 @@ def test_advice_to_record_values_is_given_unless_they_were_recorded() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:Sparse")
-def test_unreadable_node_before_leaves_doubt() -> None:
+def test_nan_after_unreadable_node_may_start_earlier() -> None:
     x = leaf(-2.0, 1.0)
     with record(values=True) as recording:
         y = (x * 1).to_sparse().log1p().to_dense() + 1

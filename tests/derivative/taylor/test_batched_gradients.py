@@ -69,7 +69,7 @@ def assert_close(ours: Tensor, theirs: Tensor) -> None:
 
 @pytest.mark.parametrize("derivative", DERIVATIVES.values(), ids=DERIVATIVES)
 @pytest.mark.parametrize("activation", ACTIVATIONS.values(), ids=ACTIVATIONS)
-def test_gradients_per_sample_are_those_of_each_sample(
+def test_per_sample_gradients_match_single_samples(
     activation: Callable[[Tensor], Tensor], derivative: Callable[..., Tensor]
 ) -> None:
     x, weight = rows(5, 2), first.weight
@@ -86,7 +86,7 @@ def test_gradients_per_sample_are_those_of_each_sample(
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS.values(), ids=ACTIVATIONS)
-def test_vectorised_jacobians_and_hessians_are_those_of_reverse_mode(
+def test_vectorized_jacobian_and_hessian_match_reverse_mode(
     activation: Callable[[Tensor], Tensor],
 ) -> None:
     x, weight = rows(5, 2), first.weight.detach()
@@ -106,7 +106,7 @@ def test_vectorised_jacobians_and_hessians_are_those_of_reverse_mode(
 
 
 @pytest.mark.parametrize("function", CASES, ids=range(len(CASES)))
-def test_no_rule_stands_in_the_way_of_a_batch(function: Function) -> None:
+def test_every_rule_supports_batched_gradients(function: Function) -> None:
     x, w = rows(3, 2), parameter()
     found = higher_order_grad(function(x, w), x, [(0, 2), (2, 1)], method="taylor")
     results = torch.cat([result.flatten() for result in found])

@@ -22,7 +22,7 @@ from tests.derivative.taylor.oracle import (
 METHODS: tuple[Any, ...] = ("taylor", "reverse")
 
 
-def test_a_product_whose_factors_carry_no_graph_above_order_0_is_differentiated_on() -> None:
+def test_product_with_linear_factor_can_be_differentiated_again() -> None:
     x = rows(3, 1)
     for outputs in (x * x.sin(), x.sin() * x):
         for orders in ([1], [1, 2, 3]):
@@ -55,7 +55,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 @pytest.mark.parametrize(
     "orders", [[(1, 0), (2, 0)], [(1, 1)], [(3, 0)], [(2, 2)], [(0, 5)], [(6, 0)]], ids=str
 )
-def test_layers_of_an_activation_equal_nested_reverse(
+def test_layers_with_activation_match_nested_reverse(
     name: str, orders: list[tuple[int, int]]
 ) -> None:
     activation = ACTIVATIONS[name]
@@ -72,7 +72,7 @@ def test_layers_of_an_activation_equal_nested_reverse(
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.sweep
-def test_laplacians_of_an_activation_equal_nested_reverse(name: str) -> None:
+def test_laplacians_of_activation_match_nested_reverse(name: str) -> None:
     activation = ACTIVATIONS[name]
     x, first, second = rows(5, 3), rows(3, 4), rows(4, 2)
     outputs = activation(activation(x @ (first - 1)) @ (second - 1))
@@ -83,7 +83,7 @@ def test_laplacians_of_an_activation_equal_nested_reverse(name: str) -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize("order", [1, 2, 4])
-def test_gradients_of_derivatives_are_those_of_finite_differences(name: str, order: int) -> None:
+def test_gradients_of_derivatives_match_finite_differences(name: str, order: int) -> None:
     x = rows(3, 1)
 
     def derivative(weight: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ def test_gradients_of_derivatives_are_those_of_finite_differences(name: str, ord
 
 
 @pytest.mark.parametrize("name", ["SiLU", "GELU", "Softplus", "ELU"])
-def test_where_an_activation_is_flat_or_straight_nothing_is_sent_back(name: str) -> None:
+def test_activation_far_from_zero_has_exact_slopes_and_gradients(name: str) -> None:
     x = torch.tensor([[-1e30], [-900.0], [900.0], [1e30]], dtype=torch.float64, requires_grad=True)
     weight = torch.ones((), dtype=torch.float64, requires_grad=True)
     slope, bend = higher_order_grad(ACTIVATIONS[name](x * weight), x, [1, 2], method="taylor")
@@ -107,7 +107,7 @@ def test_where_an_activation_is_flat_or_straight_nothing_is_sent_back(name: str)
 
 
 @pytest.mark.parametrize("name", sorted({*ACTIVATIONS} - {"square", "cube", "asin", "acos"}))
-def test_derivatives_of_what_is_not_a_number_are_unknown(name: str) -> None:
+def test_derivatives_at_nan_are_nan(name: str) -> None:
     x = torch.full((1, 1), math.nan, dtype=torch.float64, requires_grad=True)
     for derivative in higher_order_grad(ACTIVATIONS[name](x), x, [1, 2, 3], method="taylor"):
         assert derivative.isnan().all()

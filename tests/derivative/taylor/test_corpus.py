@@ -7,7 +7,7 @@ from pathlib import Path
 CORPUS = Path(__file__).parents[3] / "benchmarks" / "corpus.py"
 
 
-def test_no_network_has_wrong_derivatives_or_is_refused_without_need() -> None:
+def test_corpus_networks_have_right_derivatives_and_no_needless_refusal() -> None:
     command = [sys.executable, "-W", "ignore", str(CORPUS)]
     finished = subprocess.run(command, capture_output=True, text=True, check=True)
     *lines, last = finished.stdout.splitlines()

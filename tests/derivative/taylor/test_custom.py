@@ -143,7 +143,7 @@ def complex_one(ctx: Any, *given: Series | None) -> Series:
         (right, "the function right", "class-decorate"),
     ],
 )
-def test_only_a_function_class_has_a_rule(what: Any, value: str, cure: str) -> None:
+def test_rule_needs_a_function_class(what: Any, value: str, cure: str) -> None:
     pattern = words("rule.class", value=value, help=message(f"derivative.rule.{cure}"))
     with pytest.raises(TypeError, match=pattern):
         taylor_rule(what)
@@ -151,7 +151,7 @@ def test_only_a_function_class_has_a_rule(what: Any, value: str, cure: str) -> N
         check_taylor_rule(what, *points())
 
 
-def test_a_function_is_registered_by_its_class() -> None:
+def test_instance_of_function_cannot_have_a_rule() -> None:
     with pytest.warns(DeprecationWarning, match="should not be instantiated"):
         instance: Any = Snake()  # type: ignore[no-untyped-call]
     cure = message("derivative.rule.class-instance")
@@ -159,12 +159,12 @@ def test_a_function_is_registered_by_its_class() -> None:
         taylor_rule(instance)
 
 
-def test_only_a_function_is_a_rule() -> None:
+def test_rule_must_be_callable() -> None:
     with pytest.raises(TypeError, match=words("rule.not-callable", function="Snake", value=5)):
         taylor_rule(Snake)(5)  # type: ignore[type-var]
 
 
-def test_an_operator_of_torch_library_is_told_what_can_have_a_rule() -> None:
+def test_operator_of_torch_library_cannot_have_a_rule() -> None:
     @torch.library.custom_op("leafgrad_custom::square", mutates_args=())
     def square(x: Tensor) -> Tensor:
         return x * x
@@ -209,7 +209,7 @@ def test_an_operator_of_torch_library_is_told_what_can_have_a_rule() -> None:
         (torch.ones(2), torch.ones(2), words("jet.series", type="Tensor")),
     ],
 )
-def test_a_jet_is_made_of_a_tensor_and_a_series(value: Any, series: Any, pattern: str) -> None:
+def test_jet_needs_a_tensor_and_a_series(value: Any, series: Any, pattern: str) -> None:
     with pytest.raises(TypeError, match=pattern):
         Jet(value, series)
 
@@ -235,7 +235,9 @@ def test_a_jet_is_made_of_a_tensor_and_a_series(value: Any, series: Any, pattern
     ],
 )
 @pytest.mark.parametrize("method", ["auto", "taylor"])
-def test_what_does_not_fit_is_told(rule: Any, error: type, pattern: str, method: Any) -> None:
+def test_invalid_result_of_rule_is_refused(
+    rule: Any, error: type, pattern: str, method: Any
+) -> None:
     taylor_rule(Snake)(rule)
     x, a = points()
     outputs: Any = Snake.apply(x, a)  # type: ignore[no-untyped-call]
@@ -243,7 +245,7 @@ def test_what_does_not_fit_is_told(rule: Any, error: type, pattern: str, method:
         higher_order_grad(outputs, x, 2, method=method)
 
 
-def test_a_series_of_another_call_is_refused() -> None:
+def test_series_of_another_call_is_refused() -> None:
     kept: list[Jet] = []
 
     @taylor_rule(Snake)
@@ -262,7 +264,7 @@ def test_a_series_of_another_call_is_refused() -> None:
     [lambda ctx, *_: Jet(ctx.saved_tensors[0], None), lambda *_: [None]],
     ids=["a jet", "None in a list"],
 )
-def test_zero_is_given_on_purpose(rule: Any) -> None:
+def test_rule_can_return_zero(rule: Any) -> None:
     taylor_rule(Snake)(rule)
     x, a = points()
     outputs: Any = Snake.apply(x, a)  # type: ignore[no-untyped-call]
@@ -276,7 +278,7 @@ BOTH = "inputs[0] and inputs[1]"
 
 
 @pytest.mark.parametrize("order", [1, 6])
-def test_a_right_rule_is_passed(order: int) -> None:
+def test_correct_rule_passes_check(order: int) -> None:
     taylor_rule(Snake)(right)
     x, a = points()
     check_taylor_rule(Snake, x, a, order=order)
@@ -285,7 +287,7 @@ def test_a_right_rule_is_passed(order: int) -> None:
     assert (x.grad, a.grad) == (None, None)
 
 
-def test_a_rule_for_several_outputs_is_passed() -> None:
+def test_correct_rule_for_several_outputs_passes_check() -> None:
     @taylor_rule(Two)
     def two(ctx: Any, x: Series) -> list[Jet | None]:
         return [Jet(ctx.saved_tensors[0], x).sin() * ctx.factor, None]
@@ -293,7 +295,7 @@ def test_a_rule_for_several_outputs_is_passed() -> None:
     check_taylor_rule(Two, points()[0], 2.0)
 
 
-def test_a_constant_is_right_where_nothing_is_recorded() -> None:
+def test_none_is_correct_for_constant_output() -> None:
     class Kept(Two):
         @staticmethod
         def forward(ctx: Any, x: Tensor, _: float) -> Any:
@@ -316,14 +318,14 @@ def test_a_constant_is_right_where_nothing_is_recorded() -> None:
         (detached, words("rule.gradient")),
     ],
 )
-def test_a_wrong_rule_is_told_where_it_differs_first(rule: Any, pattern: str) -> None:
+def test_first_difference_of_wrong_rule_is_reported(rule: Any, pattern: str) -> None:
     taylor_rule(Snake)(rule)
     x, a = points()
     with pytest.raises(RuntimeError, match=pattern):
         check_taylor_rule(Snake, x, a)
 
 
-def test_both_values_are_told() -> None:
+def test_error_shows_both_values() -> None:
     taylor_rule(Snake)(cosine)
     x, a = torch.ones(1, dtype=torch.float64).requires_grad_(), points()[1].detach()
     with pytest.raises(RuntimeError) as caught:
@@ -334,7 +336,7 @@ def test_both_values_are_told() -> None:
     assert float(told[1]) == pytest.approx(direction * (1 + slope))
 
 
-def test_a_rule_that_is_wrong_for_one_input_alone_is_found() -> None:
+def test_rule_that_is_wrong_for_one_input_only_is_found() -> None:
     @taylor_rule(Snake)
     def rule(ctx: Any, x: Series | None, a: Series | None) -> Jet:
         return right(ctx, x, a) if x is not None else Jet(ctx.saved_tensors[0], None)
@@ -356,7 +358,7 @@ def test_a_rule_that_is_wrong_for_one_input_alone_is_found() -> None:
         (lambda x: x, {"order": 0}, ValueError, words("rule.order", order=0)),
     ],
 )
-def test_what_cannot_be_checked_is_told(
+def test_arguments_that_cannot_be_checked_are_refused(
     change: Callable[[Tensor], Tensor], options: Any, error: type, pattern: str
 ) -> None:
     taylor_rule(Snake)(right)
@@ -364,7 +366,7 @@ def test_what_cannot_be_checked_is_told(
         check_taylor_rule(Snake, *map(change, points()), **options)
 
 
-def test_a_function_without_a_rule_cannot_be_checked() -> None:
+def test_function_without_rule_cannot_be_checked() -> None:
     class Unknown(Snake):
         pass
 

@@ -93,7 +93,7 @@ def test_fused_layers_equal_nested_reverse(name: str, orders: list[tuple[int, in
 @pytest.mark.parametrize("name", ENDS)
 @pytest.mark.parametrize("orders", [[(5, 0)], [(1, 1), (0, 2)], [(2, 1), (0, 4)]], ids=str)
 @pytest.mark.sweep
-def test_whatever_follows_a_layer_derivatives_equal_nested_reverse(
+def test_derivatives_match_nested_reverse_whatever_follows_layer(
     name: str, orders: list[tuple[int, int]]
 ) -> None:
     x, outputs, sources = network(ENDS[name])
@@ -104,7 +104,7 @@ def test_whatever_follows_a_layer_derivatives_equal_nested_reverse(
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ENDS)
-def test_whatever_follows_a_layer_laplacians_equal_nested_reverse(name: str) -> None:
+def test_laplacians_match_nested_reverse_whatever_follows_layer(name: str) -> None:
     x, outputs, sources = network(ENDS[name])
     ours, theirs = (laplacian(outputs, x, method=method) for method in METHODS)
     assert_same_thrice([ours], [theirs], sources, times=4)
@@ -121,14 +121,14 @@ class _NoGradient(torch.autograd.Function):
         return None
 
 
-def test_where_no_gradient_arrives_none_is_sent_on() -> None:
+def test_missing_gradient_is_not_passed_on() -> None:
     x, weight = rows(3, 1), rows(1, 1)
     derivative = higher_order_grad((x @ weight).tanh(), x, 2, method="taylor")
     total = _NoGradient.apply(derivative).sum() + weight.sum()  # type: ignore[no-untyped-call]
     assert torch.autograd.grad(total, weight)[0].tolist() == [[1.0]]
 
 
-def test_many_rows_are_computed_block_by_block(
+def test_many_rows_are_computed_in_blocks(
     blocks: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lengths, solve = [], Sigmoidal.solve
@@ -166,7 +166,7 @@ def _wave(ctx: Any, x: Series | None) -> Jet:
     [lambda h: h.tanh() + h.sin(), nn.functional.silu, Wave.apply],
     ids=["by two nodes", "by a rule", "by a rule of one's own"],
 )
-def test_a_product_that_is_read_twice_is_computed_once(function: Any) -> None:
+def test_matrix_product_used_twice_is_computed_once(function: Any) -> None:
     x, matrix = rows(ROWS, 4), rows(4, 4)
     outputs = function(x.tanh() @ matrix)
     with torch.profiler.profile(acc_events=True) as profiler:  # or 2.10 warns
@@ -176,7 +176,7 @@ def test_a_product_that_is_read_twice_is_computed_once(function: Any) -> None:
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_what_is_kept_for_backward_is_freed_on_the_way_unless_it_is_used_again(
+def test_saved_tensors_are_freed_during_backward_unless_graph_is_retained(
     is_kept: bool,  # noqa: FBT001
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -201,7 +201,7 @@ def test_what_is_kept_for_backward_is_freed_on_the_way_unless_it_is_used_again(
 
 
 @pytest.mark.parametrize("rows_of_x", [5, 40_000], ids=["whole", "in blocks"])
-def test_a_backward_under_a_mode_gives_what_it_gives_without(rows_of_x: int) -> None:
+def test_backward_under_dispatch_mode_gives_same_gradients(rows_of_x: int) -> None:
     model = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 1))
     model.double()
     x = torch.linspace(-1, 1, 2 * rows_of_x, dtype=torch.float64).reshape(-1, 2)

@@ -74,7 +74,7 @@ def of_two(ctx: Any, *series: Series | None) -> Jet:
 
 @pytest.mark.parametrize("constant", [False, True], ids=["both move", "one is constant"])
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_function_of_jets_is_that_of_tensors(name: str, *, constant: bool) -> None:
+def test_function_of_jets_matches_function_of_tensors(name: str, *, constant: bool) -> None:
     x = torch.linspace(0.5, 1.5, 6, dtype=torch.float64).reshape(3, 2).requires_grad_()
     inner, other = x.sin(), x.detach().cos() if constant else x.cos()
     custom: Any = OfTwo
@@ -86,14 +86,14 @@ def test_a_function_of_jets_is_that_of_tensors(name: str, *, constant: bool) -> 
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_the_value_of_a_function_of_jets_is_that_of_tensors(name: str) -> None:
+def test_value_of_function_of_jets_matches_tensors(name: str) -> None:
     x, y = torch.linspace(0.2, 0.9, 12, dtype=torch.float64).reshape(2, 3, 2)
     jet = FUNCTIONS[name](Jet(x, None), Jet(y, None))
     torch.testing.assert_close(jet.value, FUNCTIONS[name](x, y))
     assert jet.series is None
 
 
-def test_matrices_have_two_axes() -> None:
+def test_jet_matrix_product_needs_two_axes() -> None:
     jet = Jet(torch.ones(2), None)
     with pytest.raises(TypeError, match=words("jet.matrix", one=1, other=2)):
         jet @ torch.ones(2, 2)
@@ -117,7 +117,7 @@ def picked(ctx: Any, x: Series) -> Jet:
     return Jet(ctx.saved_tensors[0], x)[ctx.index]
 
 
-def test_a_jet_is_indexed_by_numbers_and_slices_alone() -> None:
+def test_jet_index_must_be_number_or_slice() -> None:
     x = torch.rand(3, 2, dtype=torch.float64, requires_grad=True)
     custom: Any = Picked
     with pytest.raises(TypeError, match=words("jet.index")):
@@ -125,7 +125,7 @@ def test_a_jet_is_indexed_by_numbers_and_slices_alone() -> None:
 
 
 @pytest.mark.parametrize("index", [slice(1, None), (0, ...), (slice(2),)])
-def test_a_part_of_the_rows_is_refused(index: Any) -> None:
+def test_jet_index_of_some_rows_is_refused(index: Any) -> None:
     x = torch.rand(3, 2, dtype=torch.float64, requires_grad=True)
     custom: Any = Picked
     outputs = custom.apply(x.exp(), index).sum() * x[:, 0]

@@ -20,7 +20,7 @@ def diagonal(x: Tensor, size: int) -> Tensor:
 
 
 @pytest.mark.parametrize("size", [2, 3, 5, 8])
-def test_a_determinant_is_exact_where_it_is_zero(size: int) -> None:
+def test_derivatives_of_zero_determinant_are_exact(size: int) -> None:
     x = torch.tensor([[0.0, 0.0], [0.0, 2.0], [1.0, 2.0]], dtype=torch.float64, requires_grad=True)
     outputs = torch.linalg.det(diagonal(x, size))
     first, second, mixed = higher_order_grad(outputs, x, ORDERS, method="taylor")
@@ -33,7 +33,7 @@ def test_a_determinant_is_exact_where_it_is_zero(size: int) -> None:
 
 @pytest.mark.parametrize("size", [4, 8])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_determinant_is_exact_where_it_is_nearly_zero(size: int, dtype: torch.dtype) -> None:
+def test_derivatives_of_nearly_zero_determinant_are_exact(size: int, dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(size)
     left, right = torch.randn(2, 1, size, size, dtype=torch.float64, generator=generator).to(dtype)
     x = torch.tensor([[1e-7, 1e-6]], dtype=dtype, requires_grad=True)
@@ -44,7 +44,7 @@ def test_a_determinant_is_exact_where_it_is_nearly_zero(size: int, dtype: torch.
     torch.testing.assert_close(mixed, expected, rtol=0, atol=10 * torch.finfo(dtype).eps * largest)
 
 
-def test_large_determinants_that_are_zero_have_the_derivatives_that_pytorch_gives() -> None:
+def test_zero_determinant_of_large_matrix_uses_reverse_mode() -> None:
     x = torch.tensor([[0.0, 2.0]], dtype=torch.float64, requires_grad=True)
     outputs = torch.linalg.det(diagonal(x, 9))
     assert higher_order_grad(outputs, x, ORDERS)[0].tolist() == [2.0]
@@ -52,7 +52,7 @@ def test_large_determinants_that_are_zero_have_the_derivatives_that_pytorch_give
         higher_order_grad(outputs, x, ORDERS, method="taylor")
 
 
-def test_eigenvalues_of_what_is_linear_in_inputs_are_no_more_linear() -> None:
+def test_eigenvalues_of_linear_matrix_have_higher_derivatives() -> None:
     x = torch.tensor([[0.0], [0.5], [2.0]], dtype=torch.float64, requires_grad=True)
     matrices = torch.diag(x.new_tensor([1, -1])) + x[..., None] * (1 - torch.eye(2))
     largest = torch.linalg.eigvalsh(matrices)[:, 1:]  # the root of 1 + x**2
@@ -64,7 +64,7 @@ def test_eigenvalues_of_what_is_linear_in_inputs_are_no_more_linear() -> None:
     ("method", "message"),
     [("taylor", "LinalgSlogdetBackward0, and a matrix is singular"), ("auto", "is singular")],
 )
-def test_the_logarithm_of_zero_is_refused(method: Any, message: str) -> None:
+def test_log_of_zero_determinant_is_refused(method: Any, message: str) -> None:
     x = torch.tensor([[0.0, 2.0], [1.0, 2.0]], dtype=torch.float64, requires_grad=True)
     outputs = torch.linalg.slogdet(diagonal(x, 3)).logabsdet
     with pytest.raises(RuntimeError, match=message):
@@ -81,7 +81,7 @@ FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
-def test_matrices_without_elements_have_derivatives_of_zero(function: Any) -> None:
+def test_empty_matrices_have_zero_derivatives(function: Any) -> None:
     x = rows(3, 2)
     outputs = function(x[:, :0, None] * x[:, None, :0]) + x[:, 0]
     first, second, _ = higher_order_grad(outputs, x, ORDERS)
@@ -89,7 +89,7 @@ def test_matrices_without_elements_have_derivatives_of_zero(function: Any) -> No
 
 
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
-def test_a_first_derivative_alone_is_that_of_reverse_mode(function: Any) -> None:
+def test_first_derivative_matches_reverse_mode(function: Any) -> None:
     x = rows(3, 2)
     outputs = function(x[:, :, None] * x[:, None] + torch.eye(2, dtype=x.dtype))
     found = [higher_order_grad(outputs, x, (1, 0), method=m) for m in ("taylor", "reverse")]
@@ -97,14 +97,14 @@ def test_a_first_derivative_alone_is_that_of_reverse_mode(function: Any) -> None
 
 
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
-def test_rows_that_meet_in_a_matrix_are_refused(function: Any) -> None:
+def test_rows_mixed_by_matrix_function_are_refused(function: Any) -> None:
     x = rows(2, 2)
     outputs = function(x.exp()) * x[:, 0]
     with pytest.raises(RuntimeError, match="row of inputs only, but"):
         higher_order_grad(outputs, x, ORDERS, method="taylor")
 
 
-def test_a_matrix_of_rows_is_refused_as_a_right_side_only_where_they_are_mixed() -> None:
+def test_solve_refuses_right_side_only_if_it_mixes_rows() -> None:
     x = rows(2, 2)
     matrix = torch.tensor([[2.0, 1.0], [0.5, 3.0]], dtype=x.dtype)
     with pytest.raises(RuntimeError, match="row of inputs only, but"):
@@ -114,7 +114,7 @@ def test_a_matrix_of_rows_is_refused_as_a_right_side_only_where_they_are_mixed()
     assert_same(higher_order_grad(apart, x, ORDERS, method="taylor"), theirs)
 
 
-def test_a_batch_of_sparse_matrices_is_left_to_reverse_mode() -> None:
+def test_taylor_mode_refuses_batch_of_sparse_matrices() -> None:
     x = rows(3, 2)
     sparse = torch.eye(2, dtype=x.dtype).expand(3, 2, 2).to_sparse()
     message = "BmmBackward0, and it multiplies by a batch of sparse matrices"
@@ -122,7 +122,7 @@ def test_a_batch_of_sparse_matrices_is_left_to_reverse_mode() -> None:
         higher_order_grad(torch.bmm(sparse, x[:, :, None] * x[:, None]), x, ORDERS, method="taylor")
 
 
-def test_a_pseudoinverse_of_less_than_full_rank_has_the_derivatives_that_pytorch_gives() -> None:
+def test_pseudoinverse_of_singular_matrix_has_right_derivatives() -> None:
     x = rows(3, 2)
     outputs = torch.linalg.pinv(x[:, :, None] * x[:, None])  # x x^T, whose inverse is x x^T / |x|^4
     square = x.square().sum(1)[:, None, None]
@@ -143,7 +143,7 @@ def log_psi(places: Tensor, weight: Tensor) -> Tensor:
     return result
 
 
-def test_a_wave_function_of_determinants_has_its_local_energy() -> None:
+def test_local_energy_of_wave_function_matches_reverse_mode() -> None:
     places = rows(3, 12).detach().reshape(3, 4, 3).requires_grad_()
     weight = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(3, 4).sin().requires_grad_()
     found = []

@@ -51,7 +51,7 @@ APART: dict[str, Callable[[Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("batch", [(1,), (5,), (3, 4), (2, 1, 3)], ids=str)
 @pytest.mark.parametrize("function", APART.values(), ids=APART)
-def test_rows_are_proven_to_stay_apart(
+def test_independent_rows_are_proven(
     function: Callable[[Tensor], Tensor], batch: tuple[int, ...]
 ) -> None:
     x = points(*batch)
@@ -104,7 +104,7 @@ MIXED: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("function", MIXED.values(), ids=MIXED)
-def test_rows_that_may_mix_are_not_answered_in_taylor_mode(
+def test_taylor_mode_refuses_rows_that_may_mix(
     function: Callable[[Tensor], Tensor],
 ) -> None:
     x = points(4)
@@ -138,30 +138,30 @@ WRITTEN_OUT: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tens
 
 
 @pytest.mark.parametrize("name", WRITTEN_OUT)
-def test_rows_that_only_seem_to_mix_are_answered_in_taylor_mode(name: str) -> None:
+def test_taylor_mode_accepts_rows_that_only_seem_to_mix(name: str) -> None:
     function, written_out = WRITTEN_OUT[name]
     x = points(4)
     answer = higher_order_grad(function(x).sin(), x, (2, 0), method="taylor")
     assert_same(answer, higher_order_grad(written_out(x).sin(), x, (2, 0), method="reverse"))
 
 
-def test_rows_that_meet_other_rows_of_a_batch_of_two_axes_are_refused() -> None:
+def test_mixed_rows_of_batch_with_two_axes_are_refused() -> None:
     x = points(3, 3)
     assert_refused("may meet through MulBackward0", x * x.transpose(0, 1), x)
 
 
-def test_what_no_series_reaches_is_zero_whatever_comes_after() -> None:
+def test_operation_after_constant_needs_no_rule() -> None:
     x = points(3)
     result = higher_order_grad(torch.lgamma(x.floor()) + x, x, [(1, 0), (2, 0)], method="taylor")
     assert result[1].tolist() == [[0.0, 0.0]] * 3
 
 
-def test_rows_that_change_places_at_the_end_are_refused() -> None:
+def test_transposed_rows_are_refused() -> None:
     x = points(3, 3)
     assert_refused("is moved to another place by TransposeBackward0", x.transpose(0, 1).sin(), x)
 
 
-def test_first_order_is_proven_without_any_coefficient() -> None:
+def test_first_order_needs_one_backward_pass() -> None:
     x = points(4)
     calls: list[Tensor] = []
     inner = x.sin()
@@ -184,7 +184,7 @@ MIXED_BY_KNOWN_KINDS: dict[str, tuple[Any, Callable[[Tensor], Tensor]]] = {
 @pytest.mark.parametrize(
     ("order", "function"), MIXED_BY_KNOWN_KINDS.values(), ids=MIXED_BY_KNOWN_KINDS
 )
-def test_first_order_is_refused_where_operations_that_may_keep_rows_apart_do_not(
+def test_first_order_refuses_rows_mixed_by_common_operations(
     order: Any, function: Callable[[Tensor], Tensor]
 ) -> None:
     x = points(2)
@@ -239,7 +239,7 @@ def applied(function: Any, *inputs: Tensor) -> Any:
     return function.apply(*inputs)
 
 
-def test_a_custom_function_is_named_with_its_line() -> None:
+def test_error_names_line_of_custom_function() -> None:
     x = points(3)
     line = Cube.forward.__code__.co_firstlineno
     assert_refused(
@@ -249,7 +249,7 @@ def test_a_custom_function_is_named_with_its_line() -> None:
     )
 
 
-def test_a_rule_of_ones_own_makes_a_once_differentiable_function_differentiable() -> None:
+def test_custom_rule_differentiates_once_differentiable_function() -> None:
     x = points(3)
     outputs = applied(KnownCube, x.sin()).sum(1)
     answer = higher_order_grad(outputs, x, [(1, 0), (3, 0)])
@@ -262,7 +262,7 @@ def test_a_rule_of_ones_own_makes_a_once_differentiable_function_differentiable(
     )
 
 
-def test_a_rule_of_ones_own_may_have_several_inputs_and_outputs() -> None:
+def test_custom_rule_supports_several_inputs_and_outputs() -> None:
     x, y = points(3), points(3).detach()
     for other in (y, y.clone().requires_grad_(), x.cos()):
         plus, minus = applied(SumAndDifference, x.sin(), other)
@@ -378,14 +378,14 @@ REFUSED_OF_A_POINT: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
 
 
 @pytest.mark.parametrize(("message", "function"), REFUSED.values(), ids=REFUSED)
-def test_what_has_no_answer_in_taylor_mode_says_why(
+def test_refusal_of_taylor_mode_has_reason(
     message: str, function: Callable[[Tensor], Tensor]
 ) -> None:
     x = points(3)
     assert_refused(message, function(x), x)
 
 
-def test_a_mask_of_bytes_takes_what_one_of_truth_values_takes() -> None:
+def test_byte_mask_selects_like_bool_mask() -> None:
     x, mask = points(3), torch.tensor([1, 1], dtype=torch.uint8)
     with pytest.warns(UserWarning, match="deprecated"):
         outputs = x[:, mask]
@@ -402,7 +402,7 @@ def test_a_mask_of_bytes_takes_what_one_of_truth_values_takes() -> None:
     )
 
 
-def test_a_variance_without_degrees_of_freedom_is_refused_in_taylor_mode() -> None:
+def test_variance_without_degrees_of_freedom_is_refused() -> None:
     x = points(3)
     with pytest.warns(UserWarning, match="degrees of freedom"):
         outputs = x.var(1, correction=2)
@@ -412,28 +412,28 @@ def test_a_variance_without_degrees_of_freedom_is_refused_in_taylor_mode() -> No
 @pytest.mark.parametrize(
     ("message", "function"), REFUSED_OF_A_POINT.values(), ids=REFUSED_OF_A_POINT
 )
-def test_what_has_no_answer_for_a_point_says_why(
+def test_refusal_of_taylor_mode_for_single_point_has_reason(
     message: str, function: Callable[[Tensor], Tensor]
 ) -> None:
     x = points()
     assert_refused(message, function(x), x)
 
 
-def test_an_axis_of_a_number_is_left_to_reverse_mode() -> None:
+def test_axis_of_scalar_is_left_to_reverse_mode() -> None:
     a = torch.tensor(2.0, requires_grad=True)
     with pytest.raises(RuntimeError, match=words("reason.no-axis")):
         higher_order_grad(a.exp().cumsum(0), a, 2, method="taylor")
     assert higher_order_grad(a.exp().cumsum(0), a, 2).item() == pytest.approx(torch.exp(a).item())
 
 
-def test_a_layer_without_neurons_carries_nothing() -> None:
+def test_layer_without_neurons_has_zero_derivative() -> None:
     x = points(3)
     empty = torch.zeros(2, 0, dtype=torch.float64, requires_grad=True)
     outputs = x[:, :1] ** 3 + (x @ empty).tanh() @ empty.t()[:, :1]
     assert_same(higher_order_grad(outputs, x, (2, 0), method="taylor"), 6 * x[:, :1])
 
 
-def test_a_rule_that_writes_into_its_series_changes_no_other_call() -> None:
+def test_rule_that_writes_into_its_series_changes_no_other_call() -> None:
     class Doubled(torch.autograd.Function):
         @staticmethod
         def forward(_: Any, x: Tensor) -> Tensor:
@@ -459,9 +459,7 @@ def test_a_rule_that_writes_into_its_series_changes_no_other_call() -> None:
 
 
 @pytest.mark.parametrize("create_graph", [True, False])
-def test_a_checkpointed_function_runs_once_more_for_all_that_it_did_not_save(
-    *, create_graph: bool
-) -> None:
+def test_checkpointed_function_is_rerun_once(*, create_graph: bool) -> None:
     x, runs = points(3), []
 
     def function(x: Tensor) -> Tensor:
@@ -478,7 +476,7 @@ def test_a_checkpointed_function_runs_once_more_for_all_that_it_did_not_save(
         assert_same(one.detach(), other.detach())
 
 
-def test_what_is_refused_behind_a_checkpoint_is_left_to_reverse_mode() -> None:
+def test_operation_without_rule_in_checkpoint_uses_reverse_mode() -> None:
     x = points(3)
     outputs = checkpoint(lambda x: x.sin().exp().renorm(2, 0, 1), x, use_reentrant=False)
     assert_refused(words("no-rule", node="RenormBackward0"), outputs, x)
@@ -489,7 +487,7 @@ def test_what_is_refused_behind_a_checkpoint_is_left_to_reverse_mode() -> None:
 # --- Surroundings
 
 
-def test_no_hook_runs_and_no_gradient_changes() -> None:
+def test_call_runs_no_hook_and_changes_no_gradient() -> None:
     x = points(3)
     inner = x.sin()
     inner.retain_grad()
@@ -503,7 +501,7 @@ def test_no_hook_runs_and_no_gradient_changes() -> None:
 
 @pytest.mark.parametrize("method", ["auto", "taylor", "reverse"])
 @pytest.mark.parametrize("order", [1, 2])
-def test_autocast_around_a_derivative_changes_no_precision(method: Any, order: int) -> None:
+def test_autocast_around_call_does_not_change_derivative(method: Any, order: int) -> None:
     x = points(4).detach().float().requires_grad_()
     outputs = (x @ MATRIX.float()).tanh().sum(1)
     expected = higher_order_grad(outputs, x, (order, 0), method=method)
@@ -513,7 +511,7 @@ def test_autocast_around_a_derivative_changes_no_precision(method: Any, order: i
 
 
 @pytest.mark.parametrize("inside", [False, True])
-def test_autocast_gives_what_it_gives_in_reverse_mode(*, inside: bool) -> None:
+def test_autocast_result_matches_reverse_mode(*, inside: bool) -> None:
     x = points(4).detach().float().requires_grad_()
     w = MATRIX.float().requires_grad_()
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -527,7 +525,7 @@ def test_autocast_gives_what_it_gives_in_reverse_mode(*, inside: bool) -> None:
     torch.testing.assert_close(ours, theirs, rtol=0.1, atol=0.1)
 
 
-def test_fake_tensors_are_answered_by_fake_ones_and_leave_nothing_behind() -> None:
+def test_fake_tensors_give_fake_derivative() -> None:
     def bell(x: Tensor) -> Tensor:
         return (-x.square()).exp().tanh().sum(1)
 
@@ -539,7 +537,7 @@ def test_fake_tensors_are_answered_by_fake_ones_and_leave_nothing_behind() -> No
     assert type(higher_order_grad(bell, x, order, method="taylor")) is Tensor
 
 
-def test_a_sum_with_something_more_precise_is_carried_on_in_its_precision() -> None:
+def test_sum_with_double_is_computed_in_double() -> None:
     x = points(3).detach().float().requires_grad_()
     outputs = (x + MATRIX[:, 0]).sin()
     assert outputs.dtype == torch.float64
@@ -562,7 +560,7 @@ def new_memory_holds_nan() -> Iterator[None]:
     [torch.tanh, torch.exp, torch.sin, torch.sqrt, torch.reciprocal],
     ids=["sigmoidal", "exponential", "sine", "root", "inverse"],
 )
-def test_no_coefficient_is_read_before_it_is_written(
+def test_no_uninitialized_coefficient_is_read(
     function: Callable[[Tensor], Tensor],
 ) -> None:
     assert torch.empty(1).isnan()
@@ -575,7 +573,7 @@ def test_no_coefficient_is_read_before_it_is_written(
     torch.testing.assert_close(*found, rtol=1e-11, atol=0)
 
 
-def test_a_slope_that_is_infinite_at_zero_is_not_taken_for_zero() -> None:
+def test_infinite_slope_at_zero_is_not_treated_as_zero() -> None:
     x = torch.tensor([[0.0], [1.0]], dtype=torch.float64, requires_grad=True)
     first, second = higher_order_grad(torch.xlogy(x, x), x, [1, 2], method="taylor")
     assert first.isnan().tolist() == second.isnan().tolist() == [[True], [False]]
@@ -587,13 +585,13 @@ def test_a_slope_that_is_infinite_at_zero_is_not_taken_for_zero() -> None:
 # --- Orders
 
 
-def test_an_order_beyond_floating_point_is_infinite_or_zero() -> None:
+def test_order_beyond_floating_point_is_infinite_or_zero() -> None:
     x = torch.full((1, 1), 0.5, dtype=torch.float64, requires_grad=True)
     assert higher_order_grad(x**3, x, 200).item() == 0
     assert higher_order_grad(1 / x, x, 180).item() == float("inf")
 
 
-def test_high_orders_and_many_mixed_ones_are_answered() -> None:
+def test_high_and_many_mixed_orders_are_right() -> None:
     x = points(2)
     outputs = (x[:, 0] + 2 * x[:, 1]).exp()
     orders = [(p, q) for p in range(9) for q in range(9)]

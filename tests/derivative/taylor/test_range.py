@@ -103,7 +103,7 @@ SCALES = {  # exponents of the factors inside and outside, by what holds them
 @pytest.mark.parametrize("dtype", LIMITS, ids=str)
 @given(data=st.data())
 @settings(max_examples=80, deadline=None, derandomize=True)
-def test_a_derivative_is_right_at_any_order_and_scale(dtype: torch.dtype, data: Any) -> None:
+def test_derivative_is_right_at_any_order_and_scale(dtype: torch.dtype, data: Any) -> None:
     name = data.draw(st.sampled_from(sorted(FUNCTIONS)))
     order = data.draw(st.integers(1, HIGHEST))
     inner, outer = data.draw(SCALES[dtype])
@@ -120,7 +120,7 @@ def test_a_derivative_is_right_at_any_order_and_scale(dtype: torch.dtype, data: 
     [("log", 7, 15, -2, torch.float32), ("sigmoid", 3, -16, -39, torch.float32)],
     ids=["too large", "too small"],
 )
-def test_what_does_not_fit_at_the_first_scale_is_taken_from_another(
+def test_overflow_at_first_scale_is_computed_at_another(
     name: str, order: int, inner: int, outer: int, dtype: torch.dtype
 ) -> None:
     ours = derivative(name, order, inner, outer, dtype)
@@ -131,7 +131,7 @@ def column(*numbers: float, dtype: torch.dtype = torch.float64) -> Tensor:
     return torch.tensor(numbers, dtype=dtype).unsqueeze(1).requires_grad_()
 
 
-def test_what_vanished_on_the_way_is_taken_from_another_scale() -> None:
+def test_underflow_on_the_way_is_computed_at_another_scale() -> None:
     x = column(0.5, 1.0, 2.0, dtype=torch.float32)
     u = (x * 2.0**-60) ** 3 * 2.0**30 * 2.0**100
     third = higher_order_grad(u, x, 3, method="taylor")
@@ -156,7 +156,7 @@ SINES: dict[str, tuple[torch.dtype, int, float, float]] = {  # order, factor ins
 
 @pytest.mark.sweep
 @pytest.mark.parametrize(("dtype", "order", "inner", "outer"), SINES.values(), ids=SINES)
-def test_a_sine_and_its_gradient_are_right_whatever_its_scale(
+def test_sine_and_its_gradient_are_right_at_any_scale(
     dtype: torch.dtype, order: int, inner: float, outer: float
 ) -> None:
     points = [0.25, 0.75, 1.5]
@@ -177,7 +177,7 @@ def assert_sine(ours: Tensor, order: int, points: list[float], inner: float, out
         assert abs(one - other) <= (12 + order / 8) * info.eps * abs(other) + info.tiny
 
 
-def test_each_row_has_a_scale_of_its_own() -> None:
+def test_each_row_has_its_own_scale() -> None:
     x = column(1e-3, 1.0, 3e4)
     found = higher_order_grad(1 / x, x, 60)
     (gradient,) = torch.autograd.grad(found.sum(), x)
@@ -187,7 +187,7 @@ def test_each_row_has_a_scale_of_its_own() -> None:
             assert abs(ours - theirs) <= 1e-13 * abs(theirs)
 
 
-def test_what_a_dtype_cannot_hold_is_infinite_or_zero() -> None:
+def test_derivative_beyond_range_of_dtype_is_infinite_or_zero() -> None:
     x = column(0.5, 0.75)
     assert higher_order_grad((1000 * x).sin(), x, 171).isinf().all()
     assert higher_order_grad((x / 1000).sin(), x, 171).tolist() == [[0.0], [0.0]]
@@ -195,7 +195,7 @@ def test_what_a_dtype_cannot_hold_is_infinite_or_zero() -> None:
     assert higher_order_grad((32 * y).exp(), y, 12).tolist() == [[math.inf]] * 2
 
 
-def test_a_value_that_is_infinite_has_its_derivatives_all_the_same() -> None:
+def test_infinite_value_can_have_finite_derivatives() -> None:
     x = column(0.25, 0.75, dtype=torch.float32)
     outputs = (x * 2.0**-66).cos() * 2.0**127 * 2
     assert outputs.isinf().all()
@@ -204,7 +204,7 @@ def test_a_value_that_is_infinite_has_its_derivatives_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
-def test_what_is_infinite_by_itself_stays_so(dtype: torch.dtype) -> None:
+def test_truly_infinite_derivative_stays_infinite(dtype: torch.dtype) -> None:
     x = column(0.0, 1.0, dtype=dtype)
     roots = higher_order_grad(x.sqrt(), x, 2, method="taylor")[:, 0].tolist()
     assert not math.isfinite(roots[0])
@@ -212,7 +212,7 @@ def test_what_is_infinite_by_itself_stays_so(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("order", [2, 3, 20])
-def test_what_is_not_a_number_is_so_in_its_row_alone(order: int) -> None:
+def test_nan_stays_in_its_row(order: int) -> None:
     x = column(math.nan, 0.5, dtype=torch.float32)
     first, second = higher_order_grad(x.exp(), x, order, method="taylor")[:, 0].tolist()
     assert math.isnan(first)
@@ -220,7 +220,7 @@ def test_what_is_not_a_number_is_so_in_its_row_alone(order: int) -> None:
 
 
 @pytest.mark.parametrize("order", [2, 4])
-def test_zeros_of_what_is_saturated_are_as_exact_as_they_were(order: int) -> None:
+def test_saturated_tanh_has_exact_zeros(order: int) -> None:
     x = column(0.5, 40.0, 90.0, dtype=torch.float32)
     found = higher_order_grad(x.tanh(), x, order, method="taylor")
     y = column(0.5, 40.0, 90.0)
@@ -232,7 +232,7 @@ def test_zeros_of_what_is_saturated_are_as_exact_as_they_were(order: int) -> Non
 # --- Several orders, columns and layers
 
 
-def test_a_low_order_loses_nothing_beside_a_high_one() -> None:
+def test_low_order_stays_exact_beside_high_order() -> None:
     x = column(0.25, 0.75, dtype=torch.float32)
     orders = [1, 2, 3, 16, 34]
     found = higher_order_grad((x / 32).sin() * 32, x, orders, create_graph=False)
@@ -244,7 +244,7 @@ def test_a_low_order_loses_nothing_beside_a_high_one() -> None:
 @pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("order", [(2, 1), (6, 2), (8, 8), (20, 19)])
-def test_a_mixed_derivative_is_right(order: tuple[int, int], dtype: torch.dtype) -> None:
+def test_mixed_derivative_is_right_in_any_dtype(order: tuple[int, int], dtype: torch.dtype) -> None:
     x = torch.tensor([[0.25, 0.5], [0.75, -0.5]], dtype=dtype, requires_grad=True)
     found = higher_order_grad(x[:, 0].sin() * (x[:, 1] / 2).exp(), x, order, method="taylor")
     z = x.detach().double()
@@ -257,7 +257,7 @@ def test_a_mixed_derivative_is_right(order: tuple[int, int], dtype: torch.dtype)
 
 
 @pytest.mark.parametrize("power", [-63, -30, 0, 30, 63])
-def test_a_laplacian_is_right_at_any_scale(power: int) -> None:
+def test_laplacian_is_right_at_any_scale(power: int) -> None:
     scale = 2.0**power
     x = torch.tensor([[0.25, 0.5], [0.75, -0.5]], requires_grad=True)
     outputs = ((x / 2).prod(1) * scale).sin() / scale / scale * 2.0**60
@@ -279,7 +279,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
 @pytest.mark.sweep
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
 @pytest.mark.parametrize("activation", NETWORKS.values(), ids=NETWORKS)
-def test_a_network_and_its_gradients_are_those_of_double_precision(
+def test_network_in_low_precision_matches_double_precision(
     activation: Callable[[], nn.Module], dtype: torch.dtype
 ) -> None:
     torch.manual_seed(0)
@@ -328,7 +328,7 @@ def cube(ctx: Any, x: Any) -> Jet:
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 12])
-def test_a_rule_of_ones_own_computes_with_as_much_range(order: int) -> None:
+def test_custom_rule_has_full_range_in_half_precision(order: int) -> None:
     x = column(0.5, 2.0, dtype=torch.float16)
     apply: Callable[[Tensor], Tensor] = Cube.apply
     found = higher_order_grad(apply(32 * x) / 256, x, order, method="taylor")
@@ -374,7 +374,7 @@ FAR_FUNCTIONS: dict[str, tuple[Function, Function]] = {
 @pytest.mark.parametrize("order", [2, 3, 7])
 @pytest.mark.parametrize("name", FAR_FUNCTIONS)
 @pytest.mark.sweep
-def test_values_near_the_end_of_the_range_are_no_end_for_derivatives(name: str, order: int) -> None:
+def test_values_near_end_of_range_have_right_derivatives(name: str, order: int) -> None:
     ours, theirs = FAR_FUNCTIONS[name]
     x = column(1.0, 1.25, 2.0, dtype=torch.float32)
     found = higher_order_grad(ours(x), x, order, method="taylor")

@@ -22,7 +22,7 @@ LAYERS: dict[str, Any] = {
 
 @pytest.mark.parametrize("make", LAYERS.values(), ids=LAYERS)
 @pytest.mark.parametrize("part", ["outputs", "state", "moving state"])
-def test_a_recurrent_layer_is_differentiated_in_single_precision(make: Any, part: str) -> None:
+def test_recurrent_layer_is_differentiated_in_single_precision(make: Any, part: str) -> None:
     with torch.random.fork_rng():
         torch.default_generator.manual_seed(0)
         layer, x = make(), torch.rand(4, 6)
@@ -49,7 +49,7 @@ def test_a_recurrent_layer_is_differentiated_in_single_precision(make: Any, part
             torch.testing.assert_close(one.double() / scale, other / scale, rtol=0, atol=1e-5)
 
 
-def test_weights_that_move_are_left_to_reverse_mode() -> None:
+def test_taylor_mode_refuses_lstm_weights_that_depend_on_inputs() -> None:
     layer, x = nn.LSTM(2, 3), torch.rand(1, 6, requires_grad=True)
     weights = {name: p.detach() * (1 + x.sum()) for name, p in layer.named_parameters()}
     outputs, _ = torch.func.functional_call(layer, weights, (x.detach().reshape(3, 1, 2),))

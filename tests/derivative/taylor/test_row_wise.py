@@ -107,7 +107,7 @@ def is_proven(program: Program, x: Tensor) -> bool:
 
 
 @pytest.mark.parametrize("name", APART)
-def test_rows_that_stay_apart_are_proven_and_differentiated(name: str) -> None:
+def test_independent_rows_are_proven_and_differentiated(name: str) -> None:
     x = rows(5, 2)
     outputs = APART[name](x)
     assert is_proven(APART[name], x)
@@ -119,20 +119,20 @@ def test_rows_that_stay_apart_are_proven_and_differentiated(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", JOINED)
-def test_rows_that_meet_are_refused(name: str) -> None:
+def test_mixed_rows_are_not_proven_independent(name: str) -> None:
     assert not is_proven(JOINED[name], rows(5 if name not in ALIKE else 2, 2))
 
 
 ALIKE = {*APART} & {*JOINED}
 
 
-def test_elements_are_refused_where_they_move() -> None:
+def test_mixed_elements_are_refused() -> None:
     x = rows(5, 2)
     with pytest.raises(RuntimeError, match="each element of outputs must depend"):
         higher_order_grad(x[:, :1] * x, x, 1)
 
 
-def test_graphs_of_one_form_are_told_apart_by_what_their_nodes_hold() -> None:
+def test_proofs_of_graphs_with_equal_structure_depend_on_saved_values() -> None:
     def prove(name: str) -> bool:
         x = rows(2, 2)
         return is_proven(APART[name], x) and not is_proven(JOINED[name], x)
@@ -142,7 +142,7 @@ def test_graphs_of_one_form_are_told_apart_by_what_their_nodes_hold() -> None:
         assert all(pool.map(prove, [*ALIKE] * 10))
 
 
-def test_a_proof_keeps_no_graph() -> None:
+def test_proof_keeps_no_graph_alive() -> None:
     x = rows(5, 2)
     assert is_proven(APART["bases"], x)
     gone = weakref.ref(x)
@@ -151,7 +151,7 @@ def test_a_proof_keeps_no_graph() -> None:
     assert gone() is None
 
 
-def test_a_function_of_the_same_name_is_not_taken_for_one_of_ours() -> None:
+def test_custom_function_named_like_internal_one_is_not_trusted() -> None:
     class _Solution(torch.autograd.Function):
         @staticmethod
         def forward(_: Any, x: Tensor) -> Tensor:
@@ -165,13 +165,13 @@ def test_a_function_of_the_same_name_is_not_taken_for_one_of_ours() -> None:
     assert not is_proven(result, rows(5, 2))
 
 
-def test_masks_that_hooks_make_anew_are_not_taken_for_one() -> None:
+def test_mask_cloned_by_saved_tensor_hooks_is_not_treated_as_same_tensor() -> None:
     with torch.autograd.graph.saved_tensors_hooks(Tensor.clone, Tensor.clone):
         assert not is_proven(JOINED["rows of another mask"], rows(5, 2))
         assert is_proven(APART["rows over rows"], rows(5, 2))
 
 
-def test_a_recurrent_layer_keeps_rows_apart_but_not_its_steps() -> None:
+def test_lstm_keeps_rows_independent_but_mixes_steps() -> None:
     layer = nn.LSTM(2, 3)
     x = torch.rand(5, 2, requires_grad=True)
     if "Mkldnn" not in str([node.name for node in trace_graph(layer(x[None])[0]).nodes]):
@@ -219,13 +219,13 @@ MIXED: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", LABELLED)
-def test_labels_prove_rows_through_axes_that_do_not_count_them(name: str) -> None:
+def test_rows_are_proven_across_layers_with_other_axes(name: str) -> None:
     x = rows(5, 2).float().requires_grad_()
     assert explain_derivative(LABELLED[name](x), x, (1, 0)).method
 
 
 @pytest.mark.parametrize("name", MIXED)
-def test_rows_that_are_joined_or_moved_are_refused(name: str) -> None:
+def test_mixed_or_moved_rows_are_refused(name: str) -> None:
     x = torch.rand(5, 2, requires_grad=True)
     with pytest.raises((RuntimeError, ValueError)):
         higher_order_grad(MIXED[name](x), x, (1, 0))

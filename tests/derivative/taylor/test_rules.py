@@ -441,7 +441,7 @@ def parameter() -> Tensor:
 
 
 @pytest.mark.parametrize("name", sorted(NOT_HERE - {"MkldnnRnnLayerBackward0"}))
-def test_attention_keeps_the_same_elsewhere(name: str) -> None:
+def test_attention_nodes_of_gpus_save_same_attributes(name: str) -> None:
     kept = dir(getattr(torch._C._functions, name))
     names = {"query", "key", "value", "dropout_p", "is_causal", "scale"}
     assert {f"_saved_{each}" for each in names} <= set(kept)
@@ -449,7 +449,7 @@ def test_attention_keeps_the_same_elsewhere(name: str) -> None:
     assert ("_saved_attn_bias" in kept) == is_masked
 
 
-def test_operators_have_derivatives_of_reverse_mode_and_every_rule_is_compared() -> None:
+def test_operator_table_matches_reverse_mode_and_covers_every_rule() -> None:
     """A rule that is reached nowhere needs a function in CASES or WRITTEN_OUT."""
     wrong, compared = dict[str, float](), set[str]()
     for name in OPERATORS:
@@ -479,7 +479,7 @@ def test_rule_agrees_with_nested_reverse_mode(points: Tensor, functions: Any) ->
 
 @each_pair
 @pytest.mark.sweep
-def test_orders_up_to_eight_are_those_of_nested_reverse_mode(
+def test_orders_up_to_eight_match_nested_reverse_mode(
     points: Tensor, functions: tuple[Function, Function]
 ) -> None:
     x, w = points.detach().requires_grad_(), parameter()
@@ -502,7 +502,7 @@ ROUNDED = {"nn.functional.multi_head_attention_forward"}
 
 
 @pytest.mark.sweep
-def test_operators_have_high_derivatives_of_reverse_mode() -> None:
+def test_high_orders_of_operators_match_reverse_mode() -> None:
     found = {
         name: difference
         for name in set(OPERATORS) - ROUNDED
@@ -516,7 +516,7 @@ def test_operators_have_high_derivatives_of_reverse_mode() -> None:
 
 
 @pytest.mark.parametrize("method", ["taylor", "reverse"])
-def test_the_norm_of_nothing_but_zeros_has_the_first_derivative_only(method: Any) -> None:
+def test_norm_at_zero_has_only_a_first_derivative(method: Any) -> None:
     x = torch.zeros(3, 2, dtype=torch.float64, requires_grad=True)
     outputs = torch.linalg.vector_norm(x, dim=1)
     first, second = higher_order_grad(outputs, x, [(1, 0), (2, 0)], method=method)
@@ -528,7 +528,7 @@ def test_the_norm_of_nothing_but_zeros_has_the_first_derivative_only(method: Any
 @pytest.mark.parametrize(
     "function", [functional.elu, lambda x: functional.celu(x, 2), functional.selu]
 )
-def test_a_kink_of_higher_order_is_what_it_is_in_reverse_mode(
+def test_derivatives_at_kink_of_higher_order_match_reverse_mode(
     function: Callable[[Tensor], Tensor], order: int
 ) -> None:
     x, y = (torch.zeros(1, 1, dtype=torch.float64, requires_grad=True) for _ in range(2))
@@ -538,12 +538,12 @@ def test_a_kink_of_higher_order_is_what_it_is_in_reverse_mode(
 
 
 @pytest.mark.parametrize("function", [functional.elu, functional.celu])
-def test_the_derivative_where_nothing_is_known_is_unknown(function: Any) -> None:
+def test_derivative_of_elu_at_nan_is_nan(function: Any) -> None:
     x = torch.full((1, 1), torch.nan, dtype=torch.float64, requires_grad=True)
     assert higher_order_grad(function(x), x, 1, method="taylor").isnan().all()
 
 
-def test_what_does_not_deviate_at_all_has_derivatives_of_zero() -> None:
+def test_standard_deviation_of_equal_values_has_zero_derivatives() -> None:
     x, w = rows(3, 2), parameter()
     outputs = (w * x[:, :1]).expand(3, 2).std(1)
     second = higher_order_grad(outputs, x, (2, 0), method="taylor")
@@ -551,7 +551,7 @@ def test_what_does_not_deviate_at_all_has_derivatives_of_zero() -> None:
     assert torch.autograd.grad(second.sum(), w)[0].item() == 0.0
 
 
-def test_a_whole_power_that_is_a_tensor_is_exact_at_zero_too() -> None:
+def test_integer_powers_given_as_tensor_are_exact_at_zero() -> None:
     x = torch.zeros(1, 1, dtype=torch.float64, requires_grad=True)
     outputs = torch.pow(x, torch.tensor([[0.0, 1.0, 2.0, 3.0]], dtype=x.dtype))
     derivatives = higher_order_grad(outputs, x, [1, 2, 3, 4], method="taylor")
@@ -565,7 +565,7 @@ def test_a_whole_power_that_is_a_tensor_is_exact_at_zero_too() -> None:
     assert gradient.item() == 6.0
 
 
-def test_what_may_attend_to_nothing_has_derivatives_of_zero() -> None:
+def test_fully_masked_attention_has_zero_derivatives() -> None:
     x, w = rows(3, 2), parameter()
     mask = torch.full((3, 3), -torch.inf, dtype=torch.float64).masked_fill(LATER == 0, 0)
     mask[1] = -torch.inf
@@ -576,7 +576,7 @@ def test_what_may_attend_to_nothing_has_derivatives_of_zero() -> None:
     assert torch.autograd.grad(derivative.sum(), w)[0].isfinite()
 
 
-def test_softmax_is_exact_where_it_is_saturated() -> None:
+def test_saturated_softmax_has_exact_derivatives() -> None:
     x = torch.tensor([[300.0, 1.0]], dtype=torch.float64, requires_grad=True)
     outputs = (x**2).softmax(1), (x**2).log_softmax(1)[:, 0], (x**2).logsumexp(1)
     for output, expected in zip(outputs, ([0.0, 0.0], 0.0, 0.0), strict=True):
@@ -585,7 +585,7 @@ def test_softmax_is_exact_where_it_is_saturated() -> None:
 
 
 @pytest.mark.parametrize("value", [30.0, -30.0, 400.0])
-def test_what_is_saturated_has_derivatives_and_gradients_without_nan(value: float) -> None:
+def test_saturated_activations_have_no_nan(value: float) -> None:
     x = torch.full((1, 1), value, dtype=torch.float64, requires_grad=True)
     for function in (torch.tanh, torch.sigmoid, functional.softplus, functional.elu):
         (third,) = higher_order_grad(function(x), x, [3], method="taylor")
@@ -595,7 +595,7 @@ def test_what_is_saturated_has_derivatives_and_gradients_without_nan(value: floa
         ].isfinite()
 
 
-def test_the_logistic_function_is_exact_where_it_is_tiny() -> None:
+def test_sigmoid_is_exact_where_it_is_tiny() -> None:
     x = torch.full((1, 1), -40.0, dtype=torch.float64, requires_grad=True)
     fourth = higher_order_grad(torch.sigmoid(x), x, 4, method="taylor")
     torch.testing.assert_close(fourth, torch.exp(x.detach()), rtol=1e-14, atol=0)
@@ -609,7 +609,7 @@ def test_the_logistic_function_is_exact_where_it_is_tiny() -> None:
     ],
     ids=["sinc", "a complex power"],
 )
-def test_what_a_rule_does_not_know_is_refused(
+def test_unsupported_complex_operations_are_refused(
     function: Callable[[Tensor], Tensor], why: str
 ) -> None:
     x = rows(3, 2)
@@ -618,7 +618,7 @@ def test_what_a_rule_does_not_know_is_refused(
 
 
 @pytest.mark.parametrize("function", [torch.fft.fft, torch.fft.ifft, torch.fft.fft2])
-def test_a_transform_along_the_rows_is_refused(function: Callable[..., Tensor]) -> None:
+def test_fourier_transform_along_rows_is_refused(function: Callable[..., Tensor]) -> None:
     x = rows(3, 2)
     outputs = torch.view_as_real(function(x.exp() + 0j, dim=(0, 1) if "2" in str(function) else 0))
     for method in ("auto", "taylor", "reverse"):
@@ -626,7 +626,7 @@ def test_a_transform_along_the_rows_is_refused(function: Callable[..., Tensor]) 
             higher_order_grad(outputs, x, (2, 0), method=method)
 
 
-def test_complex_numbers_in_single_precision_are_computed_in_double_where_orders_ask() -> None:
+def test_complex_numbers_in_single_precision_are_precise_at_high_order() -> None:
     x, w = rows(3, 2), parameter()
     single = x.detach().float().requires_grad_()
     for order in [(2, 0), (1, 1), (0, 4), (0, 9)]:
@@ -637,14 +637,14 @@ def test_complex_numbers_in_single_precision_are_computed_in_double_where_orders
         torch.testing.assert_close(ours.double(), theirs, rtol=0, atol=1e-4 * scale)
 
 
-def test_what_was_turned_makes_complex_numbers_in_reverse_mode_too() -> None:
+def test_transposed_tensor_viewed_as_complex_works_in_both_methods() -> None:
     x, w = rows(3, 2), parameter()
     phase = torch.view_as_complex(along_two(x, w).mT.contiguous()).log().imag
     derivatives = [higher_order_grad(phase, x, (2, 0), method=m) for m in ("taylor", "reverse")]
     assert_same(derivatives[:1], derivatives[1:])
 
 
-def test_at_zero_complex_numbers_have_the_slope_of_the_formula() -> None:
+def test_complex_functions_at_zero_have_zero_derivatives() -> None:
     x = torch.zeros(2, 2, dtype=torch.float64, requires_grad=True)
     z = torch.complex(x[:, 0], x[:, 1])
     for outputs in (z.abs(), z.angle(), z.sgn().imag):
@@ -653,7 +653,7 @@ def test_at_zero_complex_numbers_have_the_slope_of_the_formula() -> None:
             assert torch.equal(found, torch.zeros(2, dtype=torch.float64))
 
 
-def test_a_picture_of_one_pixel_is_read() -> None:
+def test_grid_sample_of_single_pixel_has_zero_derivatives() -> None:
     x = rows(3, 2)
     outputs = functional.grid_sample(
         x.new_ones(1, 2, 1, 1), x[None, None], padding_mode="reflection", align_corners=True
@@ -670,7 +670,7 @@ def test_a_picture_of_one_pixel_is_read() -> None:
         (torch.special.i1, [1 / 2, 0, 3 / 8, 0]),
     ],
 )
-def test_at_zero_a_series_has_no_hole(
+def test_removable_singularities_at_zero_are_filled(
     function: Callable[[Tensor], Tensor], derivatives: list[float]
 ) -> None:
     x = torch.zeros(1, dtype=torch.float64, requires_grad=True)
@@ -680,7 +680,7 @@ def test_at_zero_a_series_has_no_hole(
 
 
 @pytest.mark.parametrize("function", [torch.i0, torch.special.i1])
-def test_reverse_mode_differentiates_bessel_functions_once(
+def test_bessel_functions_match_first_derivative_of_reverse_mode(
     function: Callable[[Tensor], Tensor],
 ) -> None:
     x = rows(3, 2)

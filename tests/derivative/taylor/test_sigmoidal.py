@@ -14,7 +14,7 @@ METHODS: tuple[Any, ...] = ("taylor", "reverse")
 
 
 @pytest.mark.parametrize("function", [torch.tanh, torch.sigmoid], ids=["tanh", "sigmoid"])
-def test_what_is_flat_sends_no_gradient_back_however_often(
+def test_gradients_of_saturated_activation_are_finite_and_match_reverse_mode(
     function: Callable[[Tensor], Tensor],
 ) -> None:
     x = torch.tensor([[-800.0], [0.5], [800.0], [18.0]], dtype=torch.float64, requires_grad=True)
@@ -30,7 +30,7 @@ def test_what_is_flat_sends_no_gradient_back_however_often(
         assert ours.isfinite().all()
 
 
-def test_a_series_is_kept_once_and_not_its_argument() -> None:
+def test_activation_saves_its_series_once_and_not_its_argument() -> None:
     x = torch.linspace(-1, 1, 64).unsqueeze(1).requires_grad_()
     weights = [torch.randn(n, 32, requires_grad=True) for n in (1, 32, 32)]
     hidden = x
@@ -50,7 +50,7 @@ def test_a_series_is_kept_once_and_not_its_argument() -> None:
     assert sum(size for size in sizes.values() if size >= activation) == (3 + 2 * 4) * activation
 
 
-def test_a_first_layer_is_computed_once_more_rather_than_kept() -> None:
+def test_first_layer_is_recomputed_instead_of_saved() -> None:
     x = torch.linspace(-1, 1, 64).unsqueeze(1).requires_grad_()
     first, second = (torch.randn(n, 32, requires_grad=True) for n in (1, 32))
     outputs = ((x @ first).tanh() @ second).tanh()
@@ -63,7 +63,7 @@ def test_a_first_layer_is_computed_once_more_rather_than_kept() -> None:
     assert sum(size for size in sizes.values() if size >= activation) == (4 + 1 + 1) * activation
 
 
-def test_a_layer_computed_once_more_goes_through_a_stack_of_matrices() -> None:
+def test_recomputed_layer_works_with_batched_matrices() -> None:
     x = torch.linspace(-1, 1, 6, dtype=torch.float64).reshape(2, 3, 1).requires_grad_()
     weights = torch.randn(2, 4, 2, dtype=torch.float64, requires_grad=True)
     hidden = (x * torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64)).tanh()

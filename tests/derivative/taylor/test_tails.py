@@ -246,7 +246,7 @@ def error(
     "name",
     [n if n in ONCE_WRONG else pytest.param(n, marks=pytest.mark.sweep) for n in CASES],
 )
-def test_derivative_is_exact_to_last_places_in_tails(name: str, dtype: torch.dtype) -> None:
+def test_derivative_in_tail_is_exact_to_last_digits(name: str, dtype: torch.dtype) -> None:
     case, info = CASES[name], torch.finfo(dtype)
     x = places(case).to(dtype).requires_grad_()
     points = x[:, 0].tolist()
@@ -268,7 +268,7 @@ def test_derivative_is_exact_to_last_places_in_tails(name: str, dtype: torch.dty
 
 
 @pytest.mark.parametrize("name", ["softplus", "elu", "celu", "hardswish"])
-def test_derivative_at_a_kink_is_that_of_autograd(name: str) -> None:
+def test_derivative_at_kink_matches_autograd(name: str) -> None:
     case = CASES[name]
     x = torch.tensor(case.kinks, dtype=torch.float64).unsqueeze(1).requires_grad_()
     ours = higher_order_grad(case.function(x), x, [*ORDERS], method="taylor", create_graph=False)

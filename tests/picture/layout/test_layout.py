@@ -60,7 +60,7 @@ def test_links_lead_down_from_source_to_target(
 
 @given(graphs())
 @settings(deadline=None)
-def test_all_is_within_the_drawing(graph: Graph) -> None:
+def test_boxes_and_links_are_within_the_drawing(graph: Graph) -> None:
     drawing = lay_out(*graph)
     edges = rectangles(graph[0], drawing)
     points = [point for path in drawing.paths for point in path]
@@ -93,7 +93,7 @@ def columns(drawing: Layout) -> list[float]:
     return [place.x for place in drawing.positions]
 
 
-def test_skip_is_straight() -> None:
+def test_skip_connection_is_straight() -> None:
     drawing = lay_out(*stack((0, 3), (0, 1), (1, 2), (2, 3)))
     skip = drawing.paths[0]
     assert columns(drawing) == [0, 0, 0, 0]
@@ -102,7 +102,7 @@ def test_skip_is_straight() -> None:
     assert skip[2][1] == drawing.positions[2].top + 30
 
 
-def test_links_to_one_port_share_a_lane() -> None:
+def test_links_to_one_port_share_their_last_segments() -> None:
     spine = [(n, n + 1) for n in range(5)]
     drawing = lay_out(*stack((0, 5), (1, 5), *spine))
     first, second = drawing.paths[:2]
@@ -120,7 +120,7 @@ def test_very_long_chain_is_drawn() -> None:
 
 @given(graphs(), st.lists(st.integers(0, 14), min_size=4, max_size=4))
 @settings(max_examples=200, deadline=None)
-def test_bands_have_their_own_layers(graph: Graph, cuts: list[int]) -> None:
+def test_frames_reserve_space_above_and_below(graph: Graph, cuts: list[int]) -> None:
     boxes, links = graph
     first, last, start, stop = sorted(min(cut, len(boxes)) for cut in cuts)
     spans = [range(first, last), range(start, stop)]

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.sweep
 @pytest.mark.parametrize("direction", ["backward", "forward"])
 @pytest.mark.parametrize("fold", [True, False], ids=["folded", "in full"])
 @pytest.mark.parametrize("name", MODELS)
-def test_nothing_collides_and_every_arrow_leads_down(
+def test_layout_of_model_has_no_collision_and_no_upward_arrow(
     name: str, direction: str, *, fold: bool
 ) -> None:
     shown = picture_of(MODELS[name](), fold=fold, direction=direction)
