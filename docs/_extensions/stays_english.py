@@ -35,11 +35,13 @@ def ask_for_no_translation(app: Sphinx, doctree: nodes.document) -> None:
     """Keep English text out of the catalogues.
 
     Only blocks are marked: Sphinx takes an inline node with this mark for a placeholder, and moves
-    what is in it to the end of its parent.
+    what is in it to the end of its parent. It sets the mark itself on the text of a field.
     """
     for box in untranslated(doctree, app.env.current_document.docname):
         for node in box.findall(nodes.TextElement):
-            if not isinstance(node, nodes.Inline):
+            if isinstance(node, nodes.Inline):
+                node.attributes.pop("translatable", None)
+            else:
                 node["translatable"] = False
 
 

@@ -115,15 +115,16 @@ def test_each_comment_is_a_message_of_its_own() -> None:
 
 def test_docstring_blocks_are_marked_as_untranslatable() -> None:
     # Sphinx moves the content of an inline node with this mark to the end of its parent.
+    field = nodes.paragraph("", "", nodes.inline("", "w", translatable=True))  # as Sphinx makes it
     signature = desc_signature("", "", desc_sig_name("", "x"))  # inline too, and never asked for
     text = nodes.paragraph("", "", nodes.literal("", "y"), nodes.inline("", "z"))
     document = new_document("a.md")
-    document += desc("", signature, desc_content("", text))
+    document += desc("", signature, desc_content("", text, field))
     current = SimpleNamespace(docname="a")
     app: Any = SimpleNamespace(env=SimpleNamespace(current_document=current))
     ask_for_no_translation(app, document)
     marked = [node for node in document.findall(nodes.Element) if "translatable" in node]
-    assert marked == [text]
+    assert marked == [text, field]
 
 
 PAGE = """\
