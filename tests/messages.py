@@ -1,10 +1,11 @@
-"""The messages of the library, for tests that compare its words by key and slots."""
+"""The messages and codes of the library, for tests that compare words by key and slots."""
 
 import re
 
+from leafgrad._diagnosis.checks.gradient import CODES
 from leafgrad._messages import message
 
-__all__ = ["exactly", "message"]
+__all__ = ["CODES", "exactly", "message"]
 
 
 def exactly(key: str, **slots: object) -> str:

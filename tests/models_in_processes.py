@@ -32,8 +32,8 @@ from torch.multiprocessing.spawn import start_processes
 from torch.nn.parallel import DistributedDataParallel
 
 from leafgrad import describe_tensor, diagnose, record, trace_graph
-from leafgrad._diagnosis.checks.gradient import CODES
 from tests.diagnosis.programs import FAILING
+from tests.messages import CODES
 
 COUNT = 2
 

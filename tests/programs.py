@@ -13,10 +13,10 @@ from torch.utils.checkpoint import checkpoint
 
 from leafgrad import _autograd, diagnose, record
 from leafgrad._arguments.outputs import gradient_edges
-from leafgrad._diagnosis.checks.gradient import CODES
-from leafgrad._diagnosis.diagnosis import Severity
 from leafgrad._diagnosis.gradient_flow import GradientFlow
+from leafgrad.types import Severity
 from tests.diagnosis.programs import FAILING
+from tests.messages import CODES
 
 SIZE = 4
 

@@ -19,18 +19,22 @@ from sphinx.locale import translators
 from sphinx.util.docutils import docutils_namespace
 
 from sphinx_claims.__main__ import main
-from sphinx_claims._config import Config
-from sphinx_claims._executing import spawned as processes
-from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.prover import find_release, judge_page
-from sphinx_claims._judging.verdict import PageVerdict
-from sphinx_claims._reading.read import parse_page
-from sphinx_claims._versions import Release
+from tests.proving import (
+    Config,
+    Judge,
+    PageVerdict,
+    Release,
+    Workers,
+    WorkersFor,
+    find_release,
+    judge_page,
+    parse_page,
+    usual_kind,
+)
+from tests.proving import workers as new_workers
 from tests.sphinx_builds import build as build_with_kept_templates
 
-Judge = Callable[..., PageVerdict]
 Claims = Callable[..., "Run"]
-WorkersFor = Callable[[str], Workers]
 COLOUR = r"\x1b\[[0-9;]*m"
 ENVIRONMENT = {**os.environ}
 """As it is before any test has changed it."""
@@ -51,8 +55,8 @@ def handing_out(environment: Mapping[str, str]) -> Iterator[WorkersFor]:
             if is_imported not in started:
                 modules = ["torch"] if is_imported else []
                 with patch.dict(os.environ, environment, clear=True):
-                    forks = processes.usual_kind() == "fork"
-                    running = processes.workers(modules if forks else [], None)
+                    forks = usual_kind() == "fork"
+                    running = new_workers(modules if forks else [], None)
                     started[is_imported] = stack.enter_context(running)
             return started[is_imported]
 
@@ -74,7 +78,7 @@ def sharing(workers: Workers) -> Callable[..., contextlib.AbstractContextManager
     ) -> contextlib.AbstractContextManager[Workers]:
         is_elsewhere = os.environ.get("PYTHONPATH") != ENVIRONMENT.get("PYTHONPATH")
         if kind or is_elsewhere or preload:
-            return processes.workers(preload, kind)
+            return new_workers(preload, kind)
         return contextlib.nullcontext(workers)
 
     return started
@@ -206,7 +210,7 @@ class Building:
     def _workers(self, text: str) -> Callable[..., contextlib.AbstractContextManager[Workers]]:
         """Return what starts the processes of a site with this text."""
         if self.has_its_own_processes:
-            return processes.workers
+            return new_workers
         return sharing(self._workers_for(text))
 
     def page(self, name: str = "index") -> str:

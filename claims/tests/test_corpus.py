@@ -6,26 +6,28 @@ A page that needs other files is `page.md` in a folder of its own.
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from sphinx_claims._config import Config
-from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.prover import judge_page
-from sphinx_claims._judging.verdict import PageVerdict
-from sphinx_claims._reading.include import Context, unjudged_includes
-from sphinx_claims._reading.read import parse_page
-from sphinx_claims._versions import Release
 from tests.processes import needs_fork
+from tests.proving import (
+    Config,
+    Context,
+    Judge,
+    PageVerdict,
+    Release,
+    WorkersFor,
+    judge_page,
+    parse_page,
+    unjudged_includes,
+)
 
 CORPUS = Path(__file__).parent / "corpus"
 FORKS = re.compile(r'os\.fork\(|get_context\("fork"\)')
-Judge = Callable[[Path], PageVerdict]
-WorkersFor = Callable[[str], Workers]
 
 
 def pages(folder: str) -> list[Any]:

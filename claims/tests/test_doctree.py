@@ -4,7 +4,6 @@ import io
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,8 @@ import yaml
 from sphinx.application import Sphinx
 from sphinx.util.docutils import docutils_namespace
 
-from sphinx_claims._executing.workers import Workers
+from tests.proving import Workers, WorkersFor
 
-WorkersFor = Callable[[str], Workers]
 Building = Any
 """The fixture `build`: a small site that builds itself."""
 

@@ -1,17 +1,13 @@
 """What a page leaves behind ends with it, and nobody waits for what has left its group."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sphinx_claims._executing.spawned import usual_kind
-from sphinx_claims._judging.verdict import PageVerdict
 from tests.processes import is_running, wait
+from tests.proving import Judge, forked
 
-pytestmark = pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
-
-Judge = Callable[..., PageVerdict]
+pytestmark = forked
 
 
 def _page(*cells: str) -> str:

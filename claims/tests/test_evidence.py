@@ -1,16 +1,10 @@
 """Whose evidence a check is, which version judges a claim, and what a killed process leaves."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sphinx_claims._executing.docstrings import find_docstrings
-from sphinx_claims._executing.spawned import usual_kind
-from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.verdict import PageVerdict
-
-Judge = Callable[[str], PageVerdict]
+from tests.proving import Judge, PageVerdict, Workers, find_docstrings, forked
 
 CLAIM = """
 :::{{claim}} numbers/{0}
@@ -66,7 +60,7 @@ def test_name_or_syntax_error_does_not_refute_a_claim(slip: str, judge: Judge) -
     assert problem.line == 9
 
 
-@pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
+@forked
 def test_killed_forkserver_is_reported(tmp_path: Path) -> None:
     with Workers([]) as workers:
         workers._forkserver.kill()

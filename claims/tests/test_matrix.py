@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from sphinx_claims._judging.digest import digest
-from sphinx_claims._reading.read import parse_page
+from tests.proving import digest, parse_page
 
 CLAIM = ":::{{claim}} {id}\n{sentence}\n:::\n\n{{claim}}`1 + 1 == {number}`\n\n"
 TWO = CLAIM.format(id="sums/two", sentence="A sum.", number=2)

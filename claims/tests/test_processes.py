@@ -8,17 +8,19 @@ from typing import Any
 
 import pytest
 
-from sphinx_claims._config import Config
-from sphinx_claims._executing.docstrings import find_docstrings
-from sphinx_claims._executing.spawned import usual_kind, workers
-from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.prover import judge_page
-from sphinx_claims._judging.verdict import PageVerdict
-from sphinx_claims._page import Problem
-from sphinx_claims._reading.read import parse_page
+from tests.proving import (
+    Config,
+    Judge,
+    PageVerdict,
+    Problem,
+    Workers,
+    find_docstrings,
+    forked,
+    judge_page,
+    parse_page,
+    workers,
+)
 
-forked = pytest.mark.skipif(usual_kind() == "spawn", reason="of forked processes")
-Judge = Callable[..., PageVerdict]
 JudgeBy = Callable[[str], Judge]
 
 PAGE = """\

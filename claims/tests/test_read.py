@@ -6,10 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sphinx_claims._config import Config, find_pages
-from sphinx_claims._judging.pages import read_pages
-from sphinx_claims._page import Cell, Escape
-from sphinx_claims._reading.read import parse_page, read_page
+from tests.proving import Cell, Config, Escape, find_pages, parse_page, read_page, read_pages
 
 CELL = "```{code-cell} python\nx = 1\ny = 2\n```\n"
 

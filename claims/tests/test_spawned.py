@@ -2,22 +2,25 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sphinx_claims._config import Config
-from sphinx_claims._executing.spawned import SpawnedWorkers, workers
-from sphinx_claims._executing.workers import Workers
-from sphinx_claims._judging.prover import judge_page
-from sphinx_claims._judging.verdict import PageVerdict
-from sphinx_claims._page import Problem
-from sphinx_claims._reading.read import parse_page
+from tests.proving import (
+    Config,
+    Judge,
+    PageVerdict,
+    Problem,
+    SpawnedWorkers,
+    Workers,
+    judge_page,
+    parse_page,
+    workers,
+)
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="no process can be forked here")
-Judge = Callable[..., PageVerdict]
 
 PAGE = """\
 :::{claim} numbers/one

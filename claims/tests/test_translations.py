@@ -6,10 +6,15 @@ from pathlib import Path
 import pytest
 
 from sphinx_claims.__main__ import main
-from sphinx_claims._config import Config, read_config
-from sphinx_claims._reading.read import parse_page
-from sphinx_claims._translating.differences import differences, is_reordered
-from sphinx_claims._translating.translation import Translation, read_translations
+from tests.proving import (
+    Config,
+    Translation,
+    differences,
+    is_reordered,
+    parse_page,
+    read_config,
+    read_translations,
+)
 
 WORDS = {"leaf": frozenset({"叶子张量", "叶子"}), "non-leaf": frozenset({"非叶子张量"})}
 GLOSSARY = """\

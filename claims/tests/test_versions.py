@@ -1,16 +1,10 @@
 """A claim holds in its range of versions, and is checked to be false outside of it."""
 
-from collections.abc import Callable
 from importlib import metadata
 
 import pytest
 
-from sphinx_claims._judging.verdict import ClaimVerdict, PageVerdict
-from sphinx_claims._page import Claim
-from sphinx_claims._reading.read import parse_page
-from sphinx_claims._versions import broken_bound
-
-Judge = Callable[[str], PageVerdict]
+from tests.proving import Claim, ClaimVerdict, Judge, PageVerdict, broken_bound, parse_page
 
 PAGE = """
 ```{{code-cell}} python

@@ -2,7 +2,7 @@
 
 import re
 
-from leafgrad._messages import message
+from tests.messages import message
 
 ANYTHING = "\x00"
 

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from leafgrad import explain_derivative, hessian, higher_order_grad, jacobian, laplacian
-from leafgrad._messages import message
 from leafgrad.types import DerivativeExplanation
 from tests.derivative.refusals import words
 from tests.derivative.taylor.oracle import rows
+from tests.messages import message
 
 
 class Cube(torch.autograd.Function):

@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.autograd import Function, forward_ad
 
 from leafgrad import explain_derivative, higher_order_grad, laplacian
-from leafgrad._messages import message
 from tests.derivative.refusals import words
 from tests.derivative.taylor.oracle import rows
+from tests.messages import message
 
 # PyTorch's, as the first dual tensor is made.
 pytestmark = pytest.mark.filterwarnings(

@@ -13,8 +13,8 @@ from torch.autograd.function import once_differentiable
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import higher_order_grad, laplacian
-from leafgrad._messages import message
 from tests.derivative.refusals import words
+from tests.messages import message
 
 
 def column(rows: int = 5) -> Tensor:

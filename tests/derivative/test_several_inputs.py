@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from leafgrad import hessian, higher_order_grad, jacobian, laplacian
-from leafgrad._messages import message
 from tests.derivative.refusals import words
 from tests.derivative.taylor.oracle import assert_same, rows
+from tests.messages import message
 
 ORDERS = [(1, 0), (0, 1), (1, 1), (2, 1), (0, 2)]
 W = torch.linspace(-1, 1, 8, dtype=torch.float64).reshape(2, 4).requires_grad_()

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from leafgrad import explain_derivative, higher_order_grad, laplacian
 from leafgrad._derivative import small_networks
-from leafgrad._messages import message
+from tests.messages import message
 
 CALLS: dict[str, tuple[int, Callable[[Tensor, Any], Any]]] = {
     "first": (1, lambda u, x: higher_order_grad(u, x, 1)),

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from leafgrad import Recording, Report, diagnose, record
-from leafgrad._diagnosis.checks.gradient import CODES
+from tests.messages import CODES
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / "docs" / "diagnoses"

@@ -17,7 +17,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import _autograd, diagnose, record
-from leafgrad._diagnosis.diagnosis import Severity
+from leafgrad.types import Severity
 from tests.apart import RunApart
 from tests.diagnosis.programs import FAILING
 from tests.tensors import leaf

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from leafgrad import Report, diagnose, record
-from leafgrad._diagnosis.checks.gradient import CODES
-from leafgrad._diagnosis.diagnosis import Severity
+from leafgrad.types import Severity
+from tests.messages import CODES
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

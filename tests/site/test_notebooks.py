@@ -23,8 +23,7 @@ from notebooks import (
 )
 
 from leafgrad import trace_graph
-from sphinx_claims._page import Cell, Doctest, Page
-from sphinx_claims._reading.read import parse_page
+from tests.proving import Cell, Doctest, Page, parse_page
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {

@@ -15,7 +15,7 @@ import pytest
 import torch
 from notebooks import FOLD, written
 
-from sphinx_claims._versions import broken_bound
+from tests.proving import broken_bound
 from tests.site.built import needs_site
 from tests.site.test_notebooks import PAGES, WITH_UNSEEN_CELLS, notebook_of, read
 

@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-from sphinx_claims._config import read_config
-from sphinx_claims._judging.pages import read_pages
-from sphinx_claims._judging.scope import read_scope
+from tests.proving import read_config, read_pages, read_scope
 from tests.site.test_zoo import ZOO
 
 CONFIG = read_config(Path(__file__).parents[2])

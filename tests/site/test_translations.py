@@ -16,12 +16,16 @@ from sphinx.addnodes import desc, desc_content, desc_sig_name, desc_signature
 from stays_english import ask_for_no_translation
 from translated_markdown import translated
 
-from sphinx_claims._config import find_pages, read_config
-from sphinx_claims._executing.spawned import workers
-from sphinx_claims._judging.pages import read_pages
-from sphinx_claims._judging.prover import judge_page
-from sphinx_claims._translating.differences import differences
-from sphinx_claims._translating.translation import TranslatedPage, translated_pages
+from tests.proving import (
+    TranslatedPage,
+    differences,
+    find_pages,
+    judge_page,
+    read_config,
+    read_pages,
+    translated_pages,
+    workers,
+)
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

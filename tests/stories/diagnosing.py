@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from leafgrad import Recording, Report, diagnose
-from leafgrad._diagnosis.diagnosis import Edit
+from leafgrad.types import Edit
 
 MARK = "# here"
 """Stands behind each line of a program that a report must mark."""

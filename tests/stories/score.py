@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from leafgrad import Report, diagnose
-from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
+from leafgrad.types import Diagnosis, Edit, Severity
 from tests import stories
 from tests.stories import diagnosing, trackers
 from tests.stories.training import (

@@ -8,7 +8,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from leafgrad import diagnose
-from leafgrad._diagnosis.diagnosis import Severity
+from leafgrad.types import Severity
 from tests.stories.healthy import healthy
 from tests.stories.training import Program, run_recorded, undisturbed
 

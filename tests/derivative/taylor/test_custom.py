@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from leafgrad import Jet, Series, check_taylor_rule, higher_order_grad, taylor_rule
-from leafgrad._messages import message
 from tests.derivative.refusals import words
+from tests.messages import message
 
 
 class Snake(torch.autograd.Function):

@@ -11,7 +11,6 @@ from torch.nn import functional
 
 from leafgrad import higher_order_grad, laplacian, trace_graph
 from leafgrad._derivative.taylor.rules import RULES
-from leafgrad._messages import message
 from tests.derivative.taylor.operators import outcomes
 from tests.derivative.taylor.oracle import (
     assert_same,
@@ -19,6 +18,7 @@ from tests.derivative.taylor.oracle import (
     mixed,
     rows,
 )
+from tests.messages import message
 from tests.trace.operators.operators import OPERATORS
 
 Function = Callable[[Tensor, Tensor], Tensor]
