@@ -48,7 +48,9 @@ def run(code: str) -> tuple[str, str]:
     report = leafgrad.diagnose(
         loss, model, optimizer, recording=recording, gradients=True, expect=expect
     )
-    if "pytorch" in MESSAGES[code]:
+    if isinstance(loss, Exception):
+        error = f"RuntimeError: {loss}"
+    elif "pytorch" in MESSAGES[code]:
         error = error or error_of(variables["loss"].backward)
     return str(report), error
 

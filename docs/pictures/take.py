@@ -27,7 +27,7 @@ b { color: light-dark(#cf222e, #ff7b72) }
 i { color: light-dark(#1a6b3c, #7fd1a0); font-style: normal }
 </style><pre>"""
 RED = re.compile(r"^(error\[[a-z-]+\]|\d+ -.*)|\^+.*$", re.MULTILINE)
-GREEN = re.compile(r"^(help|\d+ \+.*)", re.MULTILINE)
+GREEN = re.compile(r"^(help|\d* +\+.*)", re.MULTILINE)
 
 
 def stepper() -> str:

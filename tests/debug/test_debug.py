@@ -145,7 +145,7 @@ def test_loss_that_stops_being_finite_later_is_reported(trainer: Trainer) -> Non
 def test_gradient_that_stops_being_finite_later_is_reported(trainer: Trainer) -> None:
     ((step, report),) = trainer.run(trainer.root, steps=7)
     assert (step, report.codes) == (5, ("nan-gradient",))
-    assert "all 4 parameters" in str(report)
+    assert "the 4 parameters of the model" in str(report)
 
 
 def test_first_step_to_record_shows_the_line(trainer: Trainer) -> None:

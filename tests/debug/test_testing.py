@@ -31,7 +31,7 @@ def test_gradients_that_arrive_pass_and_stay_out_of_grad() -> None:
 
 def test_missing_gradient_fails_with_the_report() -> None:
     model = Steps().model
-    with pytest.raises(AssertionError, match=r"`0\.weight` and `0\.bias`"):
+    with pytest.raises(AssertionError, match=r"`model\[0\].weight` and `model\[0\].bias`"):
         assert_gradients(model[2](torch.ones(3, 8)).square().mean(), model)
 
 

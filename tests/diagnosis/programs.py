@@ -19,7 +19,7 @@ FAILING = {
 }
 """The codes of what makes `backward()` raise an error after the loss was computed."""
 
-EDIT = re.compile(r"^ *(\d+) ([-+]) ?(.*)$")
+EDIT = re.compile(r"^ *(\d*) ([-+ ]) ?(.*)$")
 
 
 def run(file: Path, code: str | None = None) -> dict[str, Any]:
@@ -53,13 +53,19 @@ def apply_printed_edits(report: str, code: str) -> str:
     """Apply the differences that a report printed, and nothing else that the test knows."""
     lines = code.splitlines()
     changed: dict[int, list[str]] = {}
-    for match in filter(None, map(EDIT.match, report.splitlines())):
-        number, sign, text = int(match[1]), match[2], match[3]
-        if sign == "-":
-            assert lines[number - 1] == text, "the report quotes another line than the script has"
-            changed[number] = []
-        else:
-            changed[number].append(text)
+    above: list[str] = []
+    last = 0
+    for line in report.splitlines():
+        match = EDIT.match(line)
+        if line.startswith(("help", "...")):
+            last = 0
+        elif match and match[1] and match[2] != "+":
+            last = int(match[1])
+            assert lines[last - 1] == match[3], "the report quotes another line than the script has"
+            changed[last] = [*above, *([match[3]] if match[2] == " " else [])]
+            above = []
+        elif match and match[2] == "+":
+            (changed[last] if last else above).append(match[3])
     parts = [changed.get(number, [line]) for number, line in enumerate(lines, start=1)]
     return "\n".join(line for part in parts for line in part) + "\n"
 

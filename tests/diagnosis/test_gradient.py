@@ -568,11 +568,11 @@ ALL = [f"{block}.{place}.{kind}" for block in "ab" for place in "01" for kind in
         ([], "the model"),
         (["x"], "`x`"),
         (["x", "y", "z"], "`x`, `y` and `z`"),
-        (ALL, "all 8 parameters"),
-        (ALL[:4], "all 4 parameters of `a`"),
-        ([*ALL[:4], ALL[7]], "all 4 parameters of `a` and `b.1.bias`"),
+        (ALL, "the 8 parameters of the model"),
+        (ALL[:4], "the 4 parameters of `a`"),
+        ([*ALL[:4], ALL[7]], "the 4 parameters of `a` and `b.1.bias`"),
         (ALL[::2], "2 parameters of `a.*` and 2 parameters of `b.*`"),
-        (["w", "x", "y", "z"], "4 parameters"),
+        (["w", "x", "y", "z"], "4 parameters of the model"),
     ],
 )
 def test_many_names_are_counted_by_module(names: list[str], words: str) -> None:

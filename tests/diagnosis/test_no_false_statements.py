@@ -62,7 +62,7 @@ def square(x: Tensor) -> Tensor:
     return x * x
 
 
-@program(r"no formula.*register_autograd", never="reentrant")
+@program(r"no derivative.*register_autograd", never="reentrant")
 def an_operator_without_a_backward() -> object:
     x = torch.ones(3, requires_grad=True)
     return diagnose(square(x * 1).sum(), {"x": x})
@@ -153,7 +153,7 @@ def a_batch_divided_in_place() -> object:
     return hunt(lambda: nn.Linear(3, 1)(torch.zeros(4, 3).div_(0)).sum())
 
 
-@program("the output holds NaN")
+@program("the output contains NaN")
 def an_output_that_was_not_recorded() -> object:
     return diagnose(torch.tensor(float("nan")))
 
@@ -274,7 +274,7 @@ def run(function: Any, x: Tensor) -> Tensor:
     return result
 
 
-@program("no formula.*write a `backward", "passes on none|No problems")
+@program("no derivative.*write a `backward", "passes on none|No problems")
 def a_function_without_a_backward() -> object:
     model = nn.Linear(3, 1)
     return diagnose(run(Lacking, model(X)).mean(), model)

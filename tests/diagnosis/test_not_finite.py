@@ -96,7 +96,7 @@ def test_nan_in_the_data_is_reported_as_input() -> None:
         loss = model(torch.tensor([[1.0, NAN]])).square().mean()
     report = diagnosed(loss, model, recording)
     assert report.codes == ("nan-input",)
-    assert "argument 0 of linear already holds NaN" in str(report)
+    assert "argument 0 of `linear` already contains NaN" in str(report)
 
 
 def test_parameter_that_holds_nan_is_named() -> None:

@@ -89,7 +89,7 @@ def a_gradient_too_small_for_half_precision() -> Diagnosed:
     "https://github.com/jacobgil/pytorch-grad-cam/issues/582",
     "zero-derivative",
     "x",
-    help="piecewise linear: its second derivative is zero",
+    help="piecewise linear function has no second derivative",
 )
 def a_second_derivative_of_a_relu() -> Diagnosed:
     model = nn.Sequential(nn.Linear(1, 8), nn.ReLU(), nn.Linear(8, 1))

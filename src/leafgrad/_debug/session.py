@@ -22,10 +22,11 @@ from torch.optim.optimizer import (
 )
 
 from leafgrad import _autograd
-from leafgrad._debug.errors import findings_of_error, remove_own_frames
+from leafgrad._debug.errors import remove_own_frames
 from leafgrad._debug.finite_check import FiniteCheck, all_finite
 from leafgrad._debug.training_objects import finite_gradients, parameters_of, trained_by
 from leafgrad._diagnosis.build import list_names
+from leafgrad._diagnosis.checks.forward import findings_of_error
 from leafgrad._diagnosis.diagnose import diagnose
 from leafgrad._diagnosis.diagnosis import Diagnosis, Help, Severity
 from leafgrad._diagnosis.report import Report
@@ -96,6 +97,7 @@ class Session:
         self._wants_recording = False
         self._is_in_backward = False
         self._seen = set[tuple[object, ...]]()
+        self._saw_not_finite = False
         self._failure = 0, NOTHING
 
     def __enter__(self) -> list[StepReport]:
@@ -267,7 +269,9 @@ class Session:
             (one.code, one.primary.source if one.primary else one.subject)
             for one in report
             if one.severity is not Severity.NOTE
+            and not (one.code == "nan-input" and one.primary is None and self._saw_not_finite)
         }
+        self._saw_not_finite |= any(code.startswith("nan-") for code, _ in serious)
         if not serious <= self._seen:
             self._seen |= serious
             self.reports.append(StepReport(self.step, report))

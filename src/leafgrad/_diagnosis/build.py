@@ -60,6 +60,15 @@ def diagnosis(  # noqa: PLR0913 # it fills a value with as many fields
 
 MOST_NAMES = 3
 NUMBER = re.compile(r"\d+")
+INDICES = re.compile(r"([\d*]+\.)*[\d*]+(?=\.|$)")
+
+
+def as_code(name: str) -> str:
+    """Return a name as code: ``0.bias`` reads like a number, ``model[0].bias`` does not."""
+    indices = INDICES.match(name)
+    if indices is None:
+        return name
+    return f"model[{indices[0].replace('.', '][')}]{name[indices.end() :]}"
 
 
 def list_names(names: Sequence[str], among: Sequence[str] = ()) -> str:
@@ -69,7 +78,7 @@ def list_names(names: Sequence[str], among: Sequence[str] = ()) -> str:
         names: The names.
         among: All names of the model: a module of which all parameters are listed is named once.
     """
-    parts = [f"`{name}`" for name in names]
+    parts = [f"`{as_code(name)}`" for name in names]
     if len(names) > MOST_NAMES:
         parts = [*_count_by_module(names, among)]
     if len(parts) > MOST_NAMES:
@@ -89,14 +98,15 @@ def _count_by_module(names: Sequence[str], among: Sequence[str]) -> Iterator[str
         whole = (one for one in modules if not any(_is_in(other, one) for other in kept))
         module = next(whole, None)
         inner = NUMBER.sub("*", name.rpartition(".")[0]) if module is None else module
+        inner = inner.lstrip("*.") and inner
         groups.setdefault((inner, module is not None), []).append(name)
     for (module, is_whole), inside in groups.items():
         if len(inside) == 1:
-            yield f"`{inside[0]}`"
+            yield f"`{as_code(inside[0])}`"
             continue
         key = "report.all-in-module" if is_whole else "report.some-in-module"
         key = key if module else f"{key.removesuffix('-in-module')}-parameters"
-        yield message(key, count=len(inside), module=f"`{module}`")
+        yield message(key, count=len(inside), module=f"`{as_code(module)}`")
 
 
 def _is_in(name: str, module: str) -> bool:

@@ -11,6 +11,7 @@ from leafgrad._arguments.names import Names
 from leafgrad._arguments.signature import public_function
 from leafgrad._diagnosis.checks import (
     backward,
+    forward,
     gradient,
     gradient_sizes,
     not_finite,
@@ -25,7 +26,7 @@ from leafgrad._graph.code_files import is_installed, short_path
 from leafgrad._messages import message
 from leafgrad._record.record import Recording
 
-SUBJECTS = (backward, not_finite, gradient, zero_gradient, gradient_sizes, training)
+SUBJECTS = (forward, backward, not_finite, gradient, zero_gradient, gradient_sizes, training)
 """The modules with the checks; importing them registers the checks, in this order."""
 
 
@@ -47,7 +48,7 @@ def diagnose(
     Args:
         loss: What the backward pass starts from: a tensor, or several in lists, tuples, dicts or
             dataclasses. The terms of a mapping are also checked one by one. Of a model output of
-            Hugging Face, it is the ``loss``.
+            Hugging Face, it is the ``loss``. An error that the forward pass raised is explained.
         model: What should be trained: a module, ``named_parameters()``, a mapping from name to
             tensor or module, or an optimizer. An iterator is read to its end.
         optimizer: The optimizer, or several. It is checked against the model.
@@ -88,13 +89,21 @@ def diagnose(
         expected=expect,
         runs_backward=gradients,
     )
+    if isinstance(loss, Exception):
+        return Report((*forward.find_failed_forward(situation),))
     found: list[Diagnosis] = []
     for one in CHECKS:
         found += one.find(situation)
         situation.has_error = any(finding.severity is Severity.ERROR for finding in found)
-    ranked = tuple(sorted(found, key=rank))
-    is_complete = recording is not None or all(one.severity is Severity.NOTE for one in ranked)
+    is_fine = all(one.severity is Severity.NOTE for one in found)
+    kept = (one for one in found if is_fine or not _says_only_that_it_ran(one))
+    ranked = tuple(sorted(kept, key=rank))
+    is_complete = recording is not None or is_fine
     return Report(ranked) if is_complete else _with_one_help(ranked)
+
+
+def _says_only_that_it_ran(one: Diagnosis) -> bool:
+    return one.code == "freed" and one.severity is Severity.NOTE
 
 
 def _loss_of(loss: Any) -> Any:

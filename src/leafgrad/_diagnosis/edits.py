@@ -27,7 +27,7 @@ def node_at(source: Source | None, kind: type[Expression]) -> Expression | None:
     return next((node for node in _nodes_at(source) if isinstance(node, kind)), None)
 
 
-def marked(source: Source, node: ast.expr) -> Source:
+def marked(source: Source, node: ast.expr | ast.stmt) -> Source:
     """Return the span of an expression in the file and function of another one."""
     return dataclasses.replace(
         source,
@@ -125,6 +125,13 @@ def replace(source: Source, node: ast.expr | ast.stmt | ast.keyword, text: str) 
     start, stop = node.col_offset, node.end_col_offset or 0
     after = encoded[:start].decode() + text + encoded[stop:].decode()
     return (Edit(file=source.file, line=node.lineno, before=line, after=(after,)),)
+
+
+def bracketed(source: Source, node: ast.expr, text: str) -> str:
+    """Return code in brackets, unless it replaces all that a statement assigns."""
+    assigned = getattr(statement_at(source), "value", None)
+    columns = getattr(assigned, "col_offset", None), getattr(assigned, "end_col_offset", None)
+    return text if columns == (node.col_offset, node.end_col_offset) else f"({text})"
 
 
 def append(source: Source | None, method: str) -> tuple[Edit, ...]:

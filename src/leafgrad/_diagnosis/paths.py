@@ -14,6 +14,8 @@ from leafgrad._record.log import Log
 from leafgrad._record.spans import find_span
 from leafgrad._record.tape import Call, Value
 
+COPYING_WEIGHTS = {"state_dict", "deepcopy", "load_state_dict"}
+
 
 class Use(NamedTuple):
     """A call that read a tensor, and whether the tensor required grad then."""
@@ -38,7 +40,20 @@ class Paths:
         is_lost = all(_autograd.leaf_variable(node) is not None for node in self.graph)
         ends = self.flow.exits if is_lost and not self.flow.last_cuts(self._ends) else self._ends
         dependent = self.flow.dependent(tensor, self.flow.behind(ends)) if ends else set()
-        return self._cuts_at(self.flow.last_cuts(ends, dependent) if dependent else ())
+        found = self.flow.last_cuts(ends, dependent) if dependent else ()
+        return self._cuts_at(sorted(found, key=lambda one: self._is_aside(one, tensor)))
+
+    def _is_aside(self, number: int, tensor: Tensor) -> bool:
+        """Return whether a cut lies in an earlier step, or on a path from copied weights.
+
+        A step reads the tensor itself, after the last write to it and the last backward pass.
+        """
+        state, storage = self.flow.states[number], _autograd.storage_identity(tensor) or 0
+        starts = [call.start for call, _ in self.flow.writes.get(storage, ())]
+        starts += [one.number for one in self.log.backwards.values() if one.frees]
+        calls = [self.flow.states[one].call for one in state.lost]
+        is_old = all(call is not None and call.start < max(starts, default=0) for call in calls)
+        return is_old or self.log.cut_of(state).operation in COPYING_WEIGHTS
 
     def cuts_before(self, tensor: Tensor) -> tuple[Cut, ...]:
         """Return the cuts that a tensor without a graph comes from."""

@@ -5,7 +5,8 @@ A finding becomes pieces of text with a style each; only the last step knows col
 
 import linecache
 import os
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from itertools import groupby
 from typing import NamedTuple, TextIO
@@ -20,6 +21,9 @@ from leafgrad._messages import message
 
 WIDTH = 80
 MOST_LINES_BETWEEN = 2
+CODE = re.compile("`[^`]{1,50}`")
+GLUE = "\ue000"
+"""What stands for a space inside of code, at which no line ends."""
 
 
 class Piece(NamedTuple):
@@ -27,6 +31,15 @@ class Piece(NamedTuple):
 
     text: str
     style: str = ""
+
+
+class Paragraph(NamedTuple):
+    """A sentence with a label before it, which is as wide as the reader's page."""
+
+    label: str
+    style: str
+    text: str
+    body: str = ""
 
 
 Line = list[Piece]
@@ -55,9 +68,13 @@ CSS = {
 }
 
 
+HANGING = "white-space: pre-wrap; padding-left: 2em; text-indent: -2em"
+"""How a sentence is broken on a page, which may be a phone's."""
+
+
 def as_text(diagnoses: Sequence[Diagnosis], more: str = "") -> str:
     """Return the findings as plain text, 80 columns wide."""
-    lines = _lines(diagnoses, more)
+    lines = _wrapped(_lines(diagnoses, more))
     return "\n".join("".join(piece.text for piece in line).rstrip() for line in lines)
 
 
@@ -66,7 +83,8 @@ def as_terminal(diagnoses: Sequence[Diagnosis], more: str, stream: TextIO) -> st
     has_colours = stream.isatty() and os.environ.get("TERM") != "dumb"
     if not has_colours or os.environ.get("NO_COLOR"):
         return as_text(diagnoses, more)
-    return "\n".join("".join(map(_coloured, line)) for line in _lines(diagnoses, more))
+    lines = _wrapped(_lines(diagnoses, more))
+    return "\n".join("".join(map(_coloured, line)) for line in lines)
 
 
 def _coloured(piece: Piece) -> str:
@@ -76,9 +94,19 @@ def _coloured(piece: Piece) -> str:
 
 def as_html(diagnoses: Sequence[Diagnosis], more: str = "") -> str:
     """Return the findings for a notebook or a page, in light and dark."""
-    body = "\n".join("".join(map(_marked_up, line)) for line in _lines(diagnoses, more))
+    body = "".join(map(_line_marked_up, _lines(diagnoses, more)))
     style = "color: inherit; background: none; overflow-x: auto; line-height: 1.35"
     return f'<pre class="leafgrad-report" style="{style}">{body}</pre>'
+
+
+def _line_marked_up(line: Line | Paragraph) -> str:
+    if isinstance(line, Paragraph):
+        label, text = (
+            _marked_up(Piece(line.label, line.style)),
+            message("report.line", label="", text=visible(line.text)),
+        )
+        return f'<div style="{HANGING}">{label}{_marked_up(Piece(text, line.body))}</div>'
+    return f"{''.join(map(_marked_up, line))}\n"
 
 
 def _marked_up(piece: Piece) -> str:
@@ -90,7 +118,7 @@ def _marked_up(piece: Piece) -> str:
 # --- A finding, from top to bottom
 
 
-def _lines(diagnoses: Sequence[Diagnosis], more: str) -> Iterator[Line]:
+def _lines(diagnoses: Sequence[Diagnosis], more: str) -> Iterator[Line | Paragraph]:
     if not diagnoses:
         yield [Piece(message("report.clean"))]
     for number, one in enumerate(diagnoses):
@@ -99,12 +127,12 @@ def _lines(diagnoses: Sequence[Diagnosis], more: str) -> Iterator[Line]:
         yield from _finding(one)
     if more:
         yield []
-        yield from _paragraph(message("report.severity.help"), "help", more)
+        yield Paragraph(message("report.severity.help"), "help", more)
 
 
-def _finding(one: Diagnosis) -> Iterator[Line]:
+def _finding(one: Diagnosis) -> Iterator[Line | Paragraph]:
     kind = f"{message(f'report.severity.{one.severity}')}[{one.code}]"
-    yield from _paragraph(kind, one.severity, one.headline, "bold")
+    yield Paragraph(kind, one.severity, one.headline, "bold")
     spans = [span for span in (one.primary, *one.secondary) if span is not None]
     edited = [edit.line for help_text in one.help for edit in help_text.edits]
     lines = [line for span in spans for line in (span.source.line, span.source.end_line or 0)]
@@ -113,32 +141,46 @@ def _finding(one: Diagnosis) -> Iterator[Line]:
         yield from _snippet([*group], one, gutter)
     if spans:
         yield [Piece(f"{'':{gutter}} |", "frame")]
-    for note in one.notes:
-        yield from _paragraph(message("report.severity.note"), "note", note)
+    also = [message("report.also", headline=after.headline) for after in one.consequences]
+    for note in (*one.notes, *also):
+        yield Paragraph(message("report.severity.note"), "note", note)
     for help_text in one.help:
         yield from _help(help_text, gutter)
-    for after in one.consequences:
-        also = message("report.also", headline=after.headline)
-        yield from _paragraph(message(f"report.severity.{after.severity}"), after.severity, also)
 
 
-def _paragraph(label: str, style: str, text: str, body: str = "") -> Iterator[Line]:
-    indent = " " * (2 if body else cells(label) + 2)
-    text = message("report.line", label=label, text=text)
-    first, *rest = wrap(
-        visible(text), WIDTH, indent, break_long_words=False, break_on_hyphens=False
-    )
-    yield [Piece(label, style), Piece(first.removeprefix(label), body)]
-    yield from ([Piece(line, body)] for line in rest)
+def _wrapped(lines: Iterable[Line | Paragraph]) -> Iterator[Line]:
+    """Break sentences into lines, but not within code."""
+    for line in lines:
+        if not isinstance(line, Paragraph):
+            yield line
+            continue
+        label, style, text, body = line
+        indent = " " * (2 if body else cells(label) + 2)
+        text = CODE.sub(lambda code: code[0].replace(" ", GLUE), visible(text))
+        text = message("report.line", label=label, text=text)
+        broken = wrap(text, WIDTH, indent, break_long_words=False, break_on_hyphens=False)
+        first, *rest = (one.replace(GLUE, " ") for one in broken)
+        yield [Piece(label, style), Piece(first.removeprefix(label), body)]
+        yield from ([Piece(one, body)] for one in rest)
 
 
-def _help(one: Help, gutter: int) -> Iterator[Line]:
+def _help(one: Help, gutter: int) -> Iterator[Line | Paragraph]:
     """Yield the advice, and the edits as a difference."""
-    yield from _paragraph(message("report.severity.help"), "help", one.text)
+    yield Paragraph(message("report.severity.help"), "help", one.text)
+    last: int | None = None
     for edit in one.edits:
-        yield [Piece(f"{edit.line:>{gutter}} ", "frame"), Piece(f"- {edit.before}", "removed")]
+        if last is not None and edit.line > last + 1:
+            yield [Piece("...", "frame")]
+        last = edit.line
+        number, is_kept = f"{edit.line:>{gutter}}", edit.before in edit.after
+        if not is_kept:
+            yield [Piece(f"{number} ", "frame"), Piece(f"- {edit.before}", "removed")]
         for line in edit.after:
-            yield [Piece(f"{edit.line:>{gutter}} ", "frame"), Piece(f"+ {line}", "added")]
+            if is_kept and line == edit.before:
+                yield [Piece(f"{number}   ", "frame"), Piece(line)]
+                continue
+            added = f"{'':{gutter}}" if is_kept else number
+            yield [Piece(f"{added} ", "frame"), Piece(f"+ {line}", "added")]
 
 
 # --- The user's lines
@@ -167,7 +209,8 @@ def _snippet(spans: Sequence[Span], one: Diagnosis, gutter: int) -> Iterator[Lin
         yield [Piece(f"{line:>{gutter}} | ", "frame"), Piece(visible(text))]
         for span in group:
             style = one.severity if span is one.primary else "second"
-            yield [Piece(f"{'':{gutter}} | ", "frame"), Piece(_mark(span, text, one), style)]
+            for mark in _marks(span, text, one, WIDTH - gutter - 3):
+                yield [Piece(f"{'':{gutter}} | ", "frame"), Piece(mark, style)]
         last = line
 
 
@@ -189,11 +232,19 @@ def _labels_without_code(spans: Sequence[Span], gutter: int) -> Iterator[Line]:
             yield [Piece(f"{'':{gutter}} = ", "frame"), Piece(span.label)]
 
 
-def _mark(span: Span, text: str, one: Diagnosis) -> str:
-    """Return carets under the primary span and dashes under another one, with the label."""
+def _marks(span: Span, text: str, one: Diagnosis, width: int) -> Iterator[str]:
+    """Yield carets under the primary span, dashes under another one, and the label beside it.
+
+    A label that is too long stands below.
+    """
     start, stop = columns_of(span.source, text)
-    sign = "^" if span is one.primary else "-"
-    return f"{'':{start}}{sign * max(stop - start, 1)} {span.label}"
+    marks = ("^" if span is one.primary else "-") * max(stop - start, 1)
+    line, size = f"{'':{start}}{marks} {span.label}", cells(span.label)
+    if cells(line) <= width or not span.label:
+        yield line
+        return
+    yield f"{'':{start}}{marks}"
+    yield f"{'':{max(0, min(start, width - size))}}{span.label}"
 
 
 def columns_of(source: Source, text: str) -> tuple[int, int]:

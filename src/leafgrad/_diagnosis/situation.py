@@ -60,8 +60,10 @@ class Situation:
         self.has_error = False
         self.why_not_run = ""
         self.loss = loss
-        with _autograd.unobserved():
-            self.outputs: list[Output] = [unwrap_functorch(end) for end in iter_outputs(loss)]
+        self.outputs: list[Output] = []
+        if not isinstance(loss, Exception):
+            with _autograd.unobserved():
+                self.outputs = [unwrap_functorch(end) for end in iter_outputs(loss)]
         is_mapping = isinstance(loss, Mapping)
         self.terms: dict[str, Tensor] = {
             str(name): term

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from leafgrad._diagnosis.build import diagnosis
+from leafgrad._diagnosis.build import as_code, diagnosis
 from leafgrad._diagnosis.checks.zero_gradient import NORMALISING, own_operation
 from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
 from leafgrad._diagnosis.registry import check
@@ -64,7 +64,8 @@ def _slots(found: Sequence[ModuleGradient], modules: Sequence[ModuleGradient]) -
     """Return the modules and the ratio that the headline names."""
     head = next((one.module for one in modules if one.ratio is not None), "")
     ratio = f"{found[-1].ratio:.1e}"
-    return {"first": found[0].module, "last": found[-1].module, "head": head, "ratio": ratio}
+    first, last, head = map(as_code, (found[0].module, found[-1].module, head))
+    return {"first": first, "last": last, "head": head, "ratio": ratio}
 
 
 def _drops_in_normalising(node: TracedNode) -> bool:

@@ -13,7 +13,7 @@ from leafgrad._diagnosis.build import diagnosis, list_names
 from leafgrad._diagnosis.checks.backward.nodes import source_of
 from leafgrad._diagnosis.checks.backward.repeated import without_reentrance
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity, Span
-from leafgrad._diagnosis.edits import add_argument, expression_at, wrap
+from leafgrad._diagnosis.edits import add_argument, call_at, expression_at, wrap
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._display.units import shape_text, torch_name
@@ -82,10 +82,13 @@ def find_values(situation: Situation) -> Iterator[Diagnosis]:
         return
     births = _births(situation)
     turns = value_turns_of(trace)
+    leaves = [node for node in turns if node.is_leaf]
     made = {_operation(node) for node in turns if node.value_turn_kind == "NaN"}
     found: list[Diagnosis] = []
     masks: list[TracedNode] = []
     for node in turns:
+        if node in leaves[1:]:
+            continue  # the finding about the first one names them all
         if made and _is_mask(node):
             masks.append(node)  # its infinities are intended; what turns them into NaN is not
             continue
@@ -95,7 +98,7 @@ def find_values(situation: Situation) -> Iterator[Diagnosis]:
             continue
         birth = next((births[one] for one in _came_in_with(node) if one in births), None)
         if birth is None:
-            found.append(_of_value(node, trace))
+            found.append(_of_value(node, trace, leaves if node.is_leaf else ()))
         else:
             source = situation.log.source_at(birth.place)
             found.append(_born(birth.operation, birth.kind, source, node.dtype))
@@ -159,7 +162,7 @@ def find_gradients(situation: Situation) -> Iterator[Diagnosis]:
     yield from found
 
 
-def _of_value(node: TracedNode, trace: GraphTrace) -> Diagnosis:
+def _of_value(node: TracedNode, trace: GraphTrace, leaves: Sequence[TracedNode]) -> Diagnosis:
     """Return the finding for a node at which a value stops being finite."""
     kind = node.value_turn_kind or "NaN"
     brought = _came_in_with(node)
@@ -169,11 +172,12 @@ def _of_value(node: TracedNode, trace: GraphTrace) -> Diagnosis:
         return diagnosis(
             "nan-input",
             Severity.ERROR,
-            subject=[node.leaf_name] if node.leaf_name else [],
+            subject=[leaf.leaf_name for leaf in leaves if leaf.leaf_name],
             at=node.source,
             variant=variant,
             kind=kind,
-            argument=message("lists.and").join(brought),
+            argument=message("lists.and").join(map(_with_marks, brought)),
+            x=_argument_at(node.source) or "x",
         )
     inputs = _inputs(node, trace)
     operation = _operation(node)
@@ -192,6 +196,20 @@ def _of_value(node: TracedNode, trace: GraphTrace) -> Diagnosis:
     if node.value_turn_is_near:
         notes.append(message("nan-value.near", operation=operation, kind=kind))
     return replace(found, notes=(*found.notes, *notes))
+
+
+def _with_marks(argument: str) -> str:
+    """Return what a recording calls an argument, such as ``"argument 0 of linear"``, as text."""
+    place, of, function = argument.rpartition(" of ")
+    return f"{place}{of}`{function}`" if of else f"`{argument}`"
+
+
+def _argument_at(source: Source | None) -> str | None:
+    """Return the one variable that a call gets."""
+    match call_at(source):
+        case ast.Call(args=[ast.Name(id=name)], keywords=[]):
+            return name
+    return None
 
 
 def _in_outputs(situation: Situation) -> Iterator[Diagnosis]:
@@ -234,6 +252,7 @@ def _finding(
         kind=kind,
         operation=NAMES.get(operation, operation),
         dtype=torch_name(dtype),
+        wider=message("nan-value.wider") if dtype is torch.float16 else "",
         largest=f"{torch.finfo(dtype).max:,.0f}" if dtype.itemsize == _HALF else "3.4e38",
     )
     reaches = [message(f"{way}.reaches", names=list_names(names))] if names else []
@@ -349,7 +368,9 @@ def _operation(node: TracedNode) -> str:
 
 
 def _place(node: TracedNode) -> str:
-    return f"`{node.name}`" if node.source is None else str(node.source)
+    return (
+        f"`{node.name}`" if node.source is None else str(node.source).removesuffix(" in <module>")
+    )
 
 
 def _inputs(node: TracedNode, trace: GraphTrace) -> list[TensorSummary | None]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import torch
 
 from leafgrad import _autograd
-from leafgrad._diagnosis.build import diagnosis
+from leafgrad._diagnosis.build import as_code, diagnosis
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
 from leafgrad._diagnosis.edits import parse
 from leafgrad._diagnosis.edits import replace as replace_code
@@ -19,6 +19,7 @@ from leafgrad._diagnosis.situation import Situation
 from leafgrad._graph.gradient_norms import norm_of
 from leafgrad._graph.nodes import Shape, Source, TracedEdge, TracedNode, place_text
 from leafgrad._graph.summary import TensorSummary
+from leafgrad._messages import message
 
 Nodes = Sequence[TracedNode]
 
@@ -27,8 +28,8 @@ NORMALISING = frozenset(
 )
 PRODUCTS = "mul mm addmm bmm baddbmm mv addmv dot addr linear convolution sum prod".split()
 VARIANTS = {
-    "dead": "relu threshold",
-    "bounded": "clamp clampmin clampmax hardtanh hardsigmoid hardswish",
+    "dead": "relu",
+    "bounded": "threshold clamp clampmin clampmax hardtanh hardsigmoid hardswish",
     "saturated": "sigmoid tanh erf logsigmoid silu gelu elu softplus",
     "one-entry": "softmax logsoftmax safesoftmax",
     "one-number": " ".join(NORMALISING),
@@ -50,6 +51,9 @@ VARIANTS = {
 """Which operations can pass on nothing but zeros, by the messages that explain it."""
 
 VARIANT_OF = {name: variant for variant, names in VARIANTS.items() for name in names.split()}
+
+REDUNDANT = {"cancel", "constant", "normalised"}
+"""The causes for which a bias has no effect, as before a normalisation: nothing has to be done."""
 
 SMALL = 1e-3
 """A gradient below this, times a small factor, may underflow in float16."""
@@ -83,6 +87,7 @@ def find_zero_gradients(situation: Situation) -> Iterator[Diagnosis]:
     found = [
         (origin.maker, _finding(origin, leaves, trace.nodes, situation))
         for origin, leaves in _zero_leaves(trace.nodes)
+        if not _are_explained(leaves, situation)
     ]
     makers = {maker.index for maker, _ in found if maker is not None}
     for maker, one in found:
@@ -95,6 +100,13 @@ def find_zero_gradients(situation: Situation) -> Iterator[Diagnosis]:
             yield replace(one, consequences=(*after,))
 
 
+def _are_explained(leaves: Sequence[TracedNode], situation: Situation) -> bool:
+    """Return whether an earlier finding says that the gradients of some leaves are zero."""
+    with _autograd.unobserved():
+        tensors = [_autograd.leaf_variable(situation.node(leaf)) for leaf in leaves]
+    return situation.explained.issuperset(map(id, tensors))
+
+
 def _finding(
     origin: Origin, leaves: Sequence[TracedNode], nodes: Nodes, situation: Situation
 ) -> Diagnosis:
@@ -103,12 +115,13 @@ def _finding(
     factor = None if origin.maker is None else _zero_leaf_beside(origin.maker, nodes)
     at = None if origin.maker is None else origin.maker.source
     if factor is not None and origin.by == "node":
-        name = f"`{factor.leaf_name}`" if factor.leaf_name else "a factor"
+        name = f"`{as_code(factor.leaf_name)}`" if factor.leaf_name else "a factor"
         return diagnosis("starts-at-zero", Severity.NOTE, subject=names, at=at, factor=name)
     variant, place = _variant(origin, nodes)
     if variant in {"dead", "bounded"} and _is_margin(origin.maker, nodes, situation):
         variant = "margin"
-    severity = Severity.NOTE if variant == "margin" else Severity.WARNING
+    is_redundant = variant in REDUNDANT and all(name.endswith("bias") for name in names)
+    severity = Severity.NOTE if variant == "margin" or is_redundant else Severity.WARNING
     edits = _without_dead_units(at) if variant == "dead" else ()
     return diagnosis(
         "zero-gradient",
@@ -118,7 +131,19 @@ def _finding(
         variant=variant,
         edits=edits,
         place=place,
+        activation="" if origin.maker is None else _activation(origin.maker, situation),
+        rate=message("zero-gradient.dead.rate") if situation.optimizers else "",
     )
+
+
+def _activation(node: TracedNode, situation: Situation) -> str:
+    """Return which activation an operation is: by its module if it has one of its own."""
+    for name, root in situation.modules.items():
+        for path, module in root.named_modules():
+            if node.module in {path, f"{name}.{path}"} and path and not [*module.children()]:
+                kind, shown = type(module).__name__, as_code(node.module)
+                return message("zero-gradient.dead.module", path=shown, type=kind)
+    return message("zero-gradient.dead.call", operation=own_operation(node))
 
 
 def _without_dead_units(at: Source | None) -> tuple[Edit, ...]:

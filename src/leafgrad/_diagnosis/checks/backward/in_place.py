@@ -192,6 +192,7 @@ def find_changed_histories(situation: Situation) -> Iterator[Diagnosis]:
         for node in moved:
             leaf = _autograd.leaf_variable(node)
             storage = None if leaf is None else _autograd.storage_identity(leaf)
+            situation.explained.add(id(leaf))
             _, write = situation.log.last_write(storage)
             yield _changed("leaf-in-place", None if write is None else write.source, None)
 

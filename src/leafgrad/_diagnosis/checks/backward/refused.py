@@ -13,7 +13,7 @@ from leafgrad._diagnosis.build import diagnosis
 from leafgrad._diagnosis.checks.backward.nodes import number_of, source_of
 from leafgrad._diagnosis.custom_backward import parse_backward
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
-from leafgrad._diagnosis.edits import marked, node_at, parse, replace, text_of
+from leafgrad._diagnosis.edits import bracketed, marked, node_at, parse, replace, text_of
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._graph.nodes import Source
@@ -81,7 +81,7 @@ def _straight_through(at: Source | None) -> tuple[Edit, ...]:
         return ()
     left, right = text_of(at, found.left), text_of(at, found.right)
     quotient, floor = f"{left} / {right}", f"{left} // {right}"
-    return replace(at, found, f"({quotient} + ({floor} - {quotient}).detach())")
+    return replace(at, found, bracketed(at, found, f"{quotient} + ({floor} - {quotient}).detach()"))
 
 
 @check("custom-backward-count")

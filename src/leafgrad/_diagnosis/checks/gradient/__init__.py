@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor
+from torch.nn.parallel import DistributedDataParallel
 
 from leafgrad import _autograd
-from leafgrad._diagnosis.build import NUMBER, diagnosis, list_names
+from leafgrad._diagnosis.build import NUMBER, as_code, diagnosis, list_names
 from leafgrad._diagnosis.checks.gradient.cause import Cause, cause_of_cut
 from leafgrad._diagnosis.checks.gradient.cause_finder import CauseFinder
 from leafgrad._diagnosis.checks.gradient.fixes import edits_for, find_switch
@@ -46,9 +47,13 @@ def find_missing_gradients(situation: Situation) -> Iterator[Diagnosis]:
     """Find parameters that the backward pass does not reach, and what it reaches unseen."""
     finder = CauseFinder(situation)
     wanted = {
-        name: one for name, one in situation.parameters.items() if _is_wanted(situation, name)
+        name: one
+        for name, one in situation.parameters.items()
+        if _is_wanted(situation, name) and id(one) not in situation.explained
     }
     missing = {name: finder.cause(tensor) for name, tensor in wanted.items()}
+    if any(map(_autograd.refuses, situation.live)):  # the graph does not show what lies behind
+        missing = {name: one for name, one in missing.items() if one and one.code != "unused"}
     causes = [one for one in missing.values() if one is not None and one.code != "swapped"]
     if finder.is_lost and (causes or not wanted):
         situation.explained.update(map(id, wanted.values()))
@@ -163,7 +168,34 @@ def _finding(
         at=cause.at,
         variant=cause.variant,
         secondary=marks,
+        notes=[*_notes(situation, cause)],
         edits=edits_for(cause, names[0] if names else ""),
         names=list_names(names, [*situation.parameters]),
         operation=cause.operation,
+        call=_as_call(situation, names),
+    )
+
+
+def _notes(situation: Situation, cause: Cause) -> Iterator[str]:
+    if cause.code == "frozen" and not cause.variant and cause.at is None:
+        yield message("frozen.search")
+    roots = situation.modules.values()
+    if cause.code == "unused" and any(isinstance(one, DistributedDataParallel) for one in roots):
+        yield message("unused.distributed")
+
+
+def _as_call(situation: Situation, names: Sequence[str]) -> str:
+    """Return what a user writes for the module that has all of some parameters, or for one."""
+    parts = [name.split(".") for name in names]
+    first = parts[0] if parts else []
+    shared = [
+        part
+        for place, part in enumerate(first)
+        if all(one[: place + 1] == first[: place + 1] for one in parts)
+    ]
+    path = as_code(".".join(shared))
+    return (
+        f"model.{path}".removesuffix(".")
+        if "" in situation.modules and not path.startswith("model[")
+        else path
     )

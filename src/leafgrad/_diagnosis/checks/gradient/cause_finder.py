@@ -6,7 +6,7 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
 from leafgrad._diagnosis.checks.gradient.cause import Cause, cause_of_cut
-from leafgrad._diagnosis.checks.gradient.fixes import find_return
+from leafgrad._diagnosis.checks.gradient.fixes import find_return, line_that_freezes
 from leafgrad._diagnosis.gradient_flow import Arrival, GradientFlow
 from leafgrad._diagnosis.origin import edges_behind, operation_of, origin_of
 from leafgrad._diagnosis.paths import Paths
@@ -90,6 +90,7 @@ class CauseFinder:
             return None
         source, operation = self.source_of(node), operation_of(node)
         variant = operation if operation in {"bernoulli", "normal"} else ""
+        variant = "straight" if operation.endswith("_backward") else variant
         if node in self.flow.backwards:  # zeros fill in for an output that is not used
             variant = "output"
         return Cause("zero-derivative", variant, source, operation=operation)
@@ -109,7 +110,8 @@ class CauseFinder:
         node = next(iter(stopping), target)
         if node in self.flow.miscounted:  # another check reports that the backward pass fails
             return None
-        source, operation = self.source_of(node), _autograd.node_name(node)
+        source = self.source_of(node)
+        operation = _autograd.node_name(node).removesuffix("Backward")
         code = self.flow.backwards.get(node)
         if code is None or self.flow.stopping[node]:
             return Cause("unused", "output", source, operation=operation_of(node))
@@ -172,6 +174,6 @@ class CauseFinder:
         if not (dtype.is_floating_point or dtype.is_complex):
             return Cause("frozen", "integer")
         if _autograd.is_parameter(tensor):
-            return Cause("frozen")
+            return Cause("frozen", "", line_that_freezes(self.log))
         cuts = self.paths.cuts_before(tensor)
         return cause_of_cut(cuts[0]) if cuts else Cause("frozen", "constant")

@@ -9,6 +9,7 @@ from leafgrad._diagnosis.checks.gradient.cause import Cause
 from leafgrad._diagnosis.diagnosis import Edit
 from leafgrad._diagnosis.edits import (
     add_argument,
+    bracketed,
     call_at,
     expression_at,
     insert,
@@ -19,6 +20,7 @@ from leafgrad._diagnosis.edits import (
     text_of,
 )
 from leafgrad._graph.nodes import Source
+from leafgrad._record.log import Log
 
 Edits = tuple[Edit, ...]
 
@@ -128,7 +130,7 @@ def pass_straight_through(_: Cause, at: Source, __: str) -> Edits:
     if not isinstance(inner, ast.Name | ast.Attribute | ast.Subscript):
         return ()
     x = text_of(at, inner)
-    return replace(at, node, f"({x} + ({text_of(at, node)} - {x}).detach())")
+    return replace(at, node, bracketed(at, node, f"{x} + ({text_of(at, node)} - {x}).detach()"))
 
 
 def make_leaf_last(_: Cause, at: Source, __: str) -> Edits:
@@ -166,6 +168,31 @@ def keep_own_part(_: Cause, at: Source, __: str) -> Edits:
             rank = f"{text_of(at, module)}.get_rank()"
             return insert(at, [f"{parts}[{rank}] = {text_of(at, own)}"], below=True)
     return ()
+
+
+def line_that_freezes(log: Log) -> Source | None:
+    """Return the one line in the recorded files that switches `requires_grad` off."""
+    files = {one.file: one for one in log.sources()}
+    found = [
+        marked(source, node)
+        for source in files.values()
+        for node in ast.walk(parse(source.file))
+        if isinstance(node, ast.Call | ast.Assign) and OFF.search(ast.unparse(node))
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+OFF = re.compile(r"^[\w.\[\]()]+\.requires_grad(_\((requires_grad=)?| = )False\)?$")
+
+
+def train_again(_: Cause, at: Source, __: str) -> Edits:
+    """Replace ``requires_grad_(False)`` by ``requires_grad_(True)``."""
+    line = _line(at.file, at.line)
+    return (
+        (_changed(at.file, at.line, line.replace("False", "True")),)
+        if line.count("False") == 1
+        else ()
+    )
 
 
 def find_return(definition: Source | None) -> Source | None:
@@ -285,6 +312,7 @@ FIXES: dict[tuple[str, str], Callable[[Cause, Source, str], Edits]] = {
     ("no-derivative", "sample"): draw_by_rsample,
     ("no-derivative", "comparison"): soften_comparison,
     ("zero-derivative", ""): pass_straight_through,
+    ("frozen", ""): train_again,
     ("collective", "gather"): keep_own_part,
     ("requires-grad-late", ""): require_grad,
     ("not-a-leaf", ""): make_leaf_last,

@@ -13,7 +13,7 @@ from leafgrad._diagnosis.checks.backward.nodes import source_of, spans
 from leafgrad._diagnosis.checks.gradient.cause import Cause, cause_of_cut
 from leafgrad._diagnosis.checks.gradient.fixes import edits_for
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
-from leafgrad._diagnosis.edits import append, marked, node_at
+from leafgrad._diagnosis.edits import append, call_at, marked, node_at, replace, text_of
 from leafgrad._diagnosis.paths import Paths
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
@@ -212,7 +212,22 @@ def find_probabilities_as_logits(situation: Situation) -> Iterator[Diagnosis]:
                     at=at,
                     variant="sigmoid" if activation == "SigmoidBackward0" else "",
                     secondary=spans("softmax-twice.loss", source_of(situation, node), but=at),
+                    edits=_without_activation(at),
                 )
+
+
+def _without_activation(at: Source | None) -> tuple[Edit, ...]:
+    """Replace ``x.softmax(1)`` or ``torch.softmax(x, 1)`` by ``x``."""
+    match call_at(at):
+        case (
+            ast.Call(
+                func=ast.Attribute(value=receiver, attr="softmax" | "sigmoid"), args=arguments
+            ) as call
+        ):
+            is_library = ast.unparse(receiver).rpartition(".")[2] in {"torch", "F", "functional"}
+            inner = arguments[0] if is_library and arguments else receiver
+            return () if at is None else replace(at, call, text_of(at, inner))
+    return ()
 
 
 _ACTIVATIONS = {
