@@ -22,6 +22,7 @@ THINGS = "leaf constant result parameter loss network layer"
 WORDS = f"{THINGS} tensor operation pass gradient write optimizer mode seed"
 NOUNS = {noun: f"{noun}(?:e?s)?" for noun in WORDS.split()}
 NOUNS |= {"leaf": "leaf|leaves", "copy": "copy|copies", "network": "networks?|models?|modules?"}
+PRETRAINED = nn.Embedding.from_pretrained
 MEMBERS: list[tuple[tuple[str, ...], str, Callable[..., Any], frozenset[str]]] = []
 
 
@@ -171,6 +172,7 @@ RECORDED = [
     ("matrix product", outer),
     ("in place", lambda x: (x * 1).mul_(2), "in-place"),
     ("write to a slice", lambda x: only((y := row(x) * 1)[:1].zero_() is not None, y), "in-place"),
+    ("circular pad", lambda x: F.pad(row(x)[None, None], (1, 1), mode="circular"), "in-place"),
     ("dropout", F.dropout, "random"),
     ("embedding", lambda x: F.embedding(torch.tensor([0, 0]), row(x)[:, None]), "embedding"),
     ("autocast", lambda x: within(torch.autocast("cpu"), outer, x), "autocast half"),
@@ -197,16 +199,16 @@ members(
     "leaf tensor",
     *[(name, lambda make=make: make().requires_grad_(), *tags) for name, make, *tags in KINDS],
     ("expanded constant", lambda: torch.ones(1).expand(3).requires_grad_(), "view"),
+    ("early view", lambda: ((x := torch.ones(4))[:3], x.requires_grad_())[0], "early-view view"),
     ("made in inference mode", lambda: within(torch.inference_mode(), leaf), "inference"),
 )
 members("parameter", *[(k[0], lambda make=k[1]: nn.Parameter(make()), *k[2:]) for k in KINDS])
-members("parameter leaf tensor", ("weight of Linear", lambda: lin().weight))
 members(
     "constant tensor",
     *[(f"constant {k[0]}", *k[1:]) for k in KINDS],
     *[(name, lambda act=act: act(leaf()), *tags) for name, act, *tags in UNRECORDED],
+    ("slice of a constant", lambda: torch.zeros(4)[:3], "view"),
     ("computed gradient", lambda: grad((x := leaf(2.0)) ** 2, x)[0], "zero-dim"),
-    ("buffer", lambda: nn.BatchNorm1d(3).running_mean, "normalization"),
     ("frozen Parameter", lambda: lin(frozen=True).weight, "frozen"),
 )
 members(
@@ -249,7 +251,6 @@ members(
     "copy",
     *each("clone detach contiguous", lambda name: getattr(Tensor, name)),
     *each("copy deepcopy", lambda name: lambda x: getattr(copy, name)(only(x.is_leaf, x))),
-    ("view_as", lambda x: x.view_as(x), "view"),
     ("Parameter", nn.Parameter),
 )
 members(
@@ -257,7 +258,6 @@ members(
     *each("SGD Adam AdamW RMSprop Adagrad", lambda name: lambda w: getattr(optim, name)(w, lr=0.1)),
     *each("momentum weight_decay", lambda name: lambda w: optim.SGD(w, lr=0.1, **{name: 0.5})),
     *each("maximize foreach fused amsgrad", lambda name: lambda w: optim.Adam(w, **{name: True})),
-    ("groups", lambda w: optim.SGD([{"params": [v]} for v in w], lr=0.1)),
     ("LBFGS", optim.LBFGS),
 )
 members(
@@ -279,7 +279,7 @@ members(
     ("Embedding", lambda: (nn.Embedding(4, 2, max_norm=0.1), torch.arange(3)), "embedding"),
     ("LSTM", lambda: fed(nn.LSTM(3, 2)), "recurrent"),
     ("weight_norm", lambda: fed(nn.utils.parametrizations.weight_norm(lin()))),
-    ("lazy", lambda: fed(nn.LazyLinear(2))),
+    ("pretrained", lambda: (PRETRAINED(torch.eye(3)), torch.arange(3)), "embedding frozen"),
 )
 members(
     "network",
