@@ -103,3 +103,24 @@ def test_order_zero_returns_outputs() -> None:
     assert same is u
     again.add_(slope)
     assert not torch.equal(again, u)
+
+
+class Labelled(Tensor):
+    """As a tensor of PINA's: what PyTorch computes from one is of this class and has no labels."""
+
+    def clone(self, **options: Any) -> Tensor:
+        return self.labels and super().clone(**options)
+
+    detach = to = permute = clone
+
+
+@pytest.mark.parametrize("function", [network, linear, one_channel])
+@pytest.mark.parametrize("name", sorted(CALLS))
+def test_results_are_plain_tensors_where_inputs_are_of_a_subclass(
+    name: str, function: Callable[[Tensor], Tensor]
+) -> None:
+    x = rows(40, 2)
+    labelled = x.detach().as_subclass(Labelled).requires_grad_()
+    results = CALLS[name](function(labelled), labelled, True)
+    assert {*map(type, results)} == {Tensor}
+    assert_same(results, CALLS[name](function(x), x, True))

@@ -160,6 +160,7 @@ from leafgrad._autograd.tensor import (
     unobserved,
     unwrapped,
     version,
+    without_subclasses,
     without_wrappers,
 )
 from leafgrad._autograd.traversal import Edge, LiveGraph, grad_fn_name, numbered_output, walk

@@ -21,6 +21,11 @@ def unobserved() -> AbstractContextManager[None]:
     return torch._C.DisableTorchFunction()
 
 
+def without_subclasses() -> AbstractContextManager[None]:
+    """Keep ``__torch_function__`` of subclasses from being called inside, but that of modes not."""
+    return torch._C.DisableTorchFunctionSubclass()
+
+
 @contextmanager
 def plain_computation() -> Iterator[None]:
     """Compute on plain tensors inside, past every mode, transform and subclass."""

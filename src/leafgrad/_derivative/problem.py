@@ -38,6 +38,7 @@ from leafgrad._derivative.row_behaviour import behaviour_of
 from leafgrad._derivative.row_independence import RowProof, RowsArgument, check_vouch
 from leafgrad._derivative.small_networks import follow_plan, keep_plan, make_plan, may_be_nested
 from leafgrad._derivative.taylor import Taylor, Unsupported, check_rules
+from leafgrad._derivative.taylor.modes import plain_results, run_in
 from leafgrad._messages import message
 
 Method = Literal["auto", "taylor", "reverse"]
@@ -127,6 +128,7 @@ class DerivativeProblem(NamedTuple):
     joined: JoinedInputs | None = None  # where inputs are several tensors
     request: Hashable = None  # what the caller asks for, where a plan for it can be kept
 
+    @run_in(plain_results)
     def answer(self, orders: list[MultiIndex]) -> tuple[dict[MultiIndex, Tensor], Manner]:
         """Return the derivatives of all `orders`, none of which is 0, and how they were computed.
 
@@ -160,6 +162,7 @@ class DerivativeProblem(NamedTuple):
             raise_if_missing(error)
             raise
 
+    @run_in(plain_results)
     def laplacian(
         self, along: Sequence[int] | Tensor, *, with_gradient: bool
     ) -> tuple[Tensor, Tensor | None, Manner]:
@@ -182,6 +185,7 @@ class DerivativeProblem(NamedTuple):
                 raise
         return total, self.by_column(first) if with_gradient else None, manner
 
+    @run_in(plain_results)
     def along(self, directions: Tensor, orders: Sequence[int]) -> dict[int, Tensor]:
         """Return derivatives along directions, ``[n, *shape of outputs]``, of all `orders`.
 

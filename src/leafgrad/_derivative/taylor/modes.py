@@ -9,6 +9,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import torch
 
+from leafgrad import _autograd
+
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -40,3 +42,10 @@ def recording(*_: object, **__: object) -> AbstractContextManager[Any] | None:
     if torch.is_grad_enabled() and not torch.is_inference_mode_enabled():
         return None
     return torch.inference_mode(mode=False)
+
+
+def plain_results(problem: Any, *_: object, **__: object) -> AbstractContextManager[Any] | None:
+    """Return the mode in which results are plain tensors if those of the user are not."""
+    if {type(problem.outputs), type(problem.inputs)} <= {torch.Tensor, torch.nn.Parameter}:
+        return None
+    return _autograd.without_subclasses()
