@@ -7,8 +7,9 @@ import hypothesis
 import pytest
 import torch
 
-# Of docs, the pages are tests.
+# Of docs, only the pages are tests. To import the demonstration would run its training.
 collect_ignore = ["docs/_build", "docs/_extensions", "docs/conf.py"]
+collect_ignore += ["src/leafgrad/_debug/demonstration.py"]
 
 # Tests make objects by the million and few cycles: to search for these took 5 % of their time.
 gc.set_threshold(20_000, 20, 20)

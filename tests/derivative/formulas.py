@@ -6,7 +6,7 @@ reverse mode gives the derivatives up to the fourth: the third, and what a param
 it takes. Each is compared with finite differences of the one below, which has passed before.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice, product
 from pathlib import Path
@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_map_only
 from leafgrad._derivative import wrong_formulas
 from tests.trace.operators.operators import (
     MOST_SAMPLES,
-    OPERATORS,
+    operators,
     quiet_table,
     seeded,
     tensors_in,
@@ -56,7 +56,7 @@ class Verdict(NamedTuple):
 def judge(operator: str, sample: int, given: Any) -> Verdict | None:
     """Compare the derivatives of a sample; return None where there is nothing to compare."""
     for scale in (1.0, 0.03):  # along which way fewer kinks lie
-        function = partial(moved, OPERATORS[operator], given, scale)
+        function = partial(moved, operators()[operator], given, scale)
         order = wrong_order(function, COSTLY.get(operator, HIGHEST))
         if order is not None:
             return Verdict(operator, sample, order or None, nodes_of(function, operator))
@@ -177,10 +177,10 @@ def flags(node: Node) -> Options:
     return frozenset(found if is_finite else found | {INFINITE})
 
 
-def verdicts(operators: Iterable[str]) -> Iterator[Verdict]:
+def verdicts(names: Iterable[str]) -> Iterator[Verdict]:
     """Yield what becomes of the samples of operators."""
-    for name in operators:
-        operator = OPERATORS[name]
+    for name in names:
+        operator = operators()[name]
         if torch.float64 in operator.dtypes:
             samples = operator.sample_inputs("cpu", torch.float64, requires_grad=True)
             found = (judge(name, *each) for each in enumerate(islice(samples, MOST_SAMPLES)))
@@ -250,11 +250,11 @@ def is_left_out(verdict: Verdict) -> bool:
 OF_MOVING = {"AddBackward0", "MulBackward0", "SumBackward0", "torch::autograd::AccumulateGrad"}
 
 
-def sweep(operators: Collection[str] = OPERATORS) -> dict[str, tuple[int, str | None]]:
-    """Return the wrong formulas behind some operators."""
+def sweep() -> dict[str, tuple[int, str | None]]:
+    """Return the wrong formulas behind all operators."""
     with quiet_table():
-        found = [*verdicts(operators)]
-    assert len(found) > 5 * len(operators)  # samples that could be compared
+        found = [*verdicts(operators())]
+    assert len(found) > 5 * len(operators())  # samples that could be compared
     return blame(found)
 
 

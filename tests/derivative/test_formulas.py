@@ -20,6 +20,7 @@ def test_listed_formulas_are_all_that_are_wrong_in_the_table_of_operators() -> N
     assert sweep() == WRONG_FORMULAS, "python -m tests.derivative.formulas writes the list"
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     ("operator", "node"),
     [

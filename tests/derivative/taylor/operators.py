@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_map_only
 
 from leafgrad import higher_order_grad, laplacian, trace_graph
 from tests.derivative.taylor.oracle import gradients, mixed, weights
-from tests.trace.operators.operators import OPERATORS, quiet_table, seeded, tensors_in
+from tests.trace.operators.operators import operators, quiet_table, seeded, tensors_in
 
 SAMPLES = 2  # of each operator
 ORDERS = [(2, 0), (1, 1), (0, 3)]
@@ -76,7 +76,7 @@ def outcomes(
     name: str, *, orders: Sequence[tuple[int, int]] = ORDERS, samples: int = SAMPLES
 ) -> Iterator[Outcome]:
     """Compare the derivatives of the samples of an operator, and their gradients."""
-    operator = OPERATORS[name]
+    operator = operators()[name]
     if torch.float64 not in operator.dtypes or name in ILL_CONDITIONED:
         return
     with quiet_table():

@@ -53,7 +53,16 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize(
-    "orders", [[(1, 0), (2, 0)], [(1, 1)], [(3, 0)], [(2, 2)], [(0, 5)], [(6, 0)]], ids=str
+    "orders",
+    [
+        [(1, 0), (2, 0)],
+        [(1, 1)],
+        [(3, 0)],
+        [(2, 2)],
+        pytest.param([(0, 5)], marks=pytest.mark.sweep),
+        pytest.param([(6, 0)], marks=pytest.mark.sweep),
+    ],
+    ids=str,
 )
 def test_layers_with_activation_match_nested_reverse(
     name: str, orders: list[tuple[int, int]]

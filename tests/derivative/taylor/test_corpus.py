@@ -4,9 +4,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 CORPUS = Path(__file__).parents[3] / "benchmarks" / "corpus.py"
 
 
+@pytest.mark.sweep
 def test_corpus_networks_have_right_derivatives_and_no_needless_refusal() -> None:
     command = [sys.executable, "-W", "ignore", str(CORPUS)]
     finished = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -19,7 +19,7 @@ from tests.derivative.taylor.oracle import (
     rows,
 )
 from tests.messages import message
-from tests.trace.operators.operators import OPERATORS
+from tests.trace.operators.operators import operators
 
 Function = Callable[[Tensor, Tensor], Tensor]
 
@@ -449,10 +449,11 @@ def test_attention_nodes_of_gpus_save_same_attributes(name: str) -> None:
     assert ("_saved_attn_bias" in kept) == is_masked
 
 
+@pytest.mark.sweep
 def test_operator_table_matches_reverse_mode_and_covers_every_rule() -> None:
     """A rule that is reached nowhere needs a function in CASES or WRITTEN_OUT."""
     wrong, compared = dict[str, float](), set[str]()
-    for name in OPERATORS:
+    for name in operators():
         for kinds, difference in outcomes(name):
             if difference is not None:
                 compared |= kinds
@@ -505,7 +506,7 @@ ROUNDED = {"nn.functional.multi_head_attention_forward"}
 def test_high_orders_of_operators_match_reverse_mode() -> None:
     found = {
         name: difference
-        for name in set(OPERATORS) - ROUNDED
+        for name in operators().keys() - ROUNDED
         for _, difference in outcomes(name, orders=[(4, 0), (5, 0)], samples=1)
         if difference is not None and not difference < 1e-8
     }

@@ -7,6 +7,7 @@ functions and prints the worst error of each; the usual run takes those that onc
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any, NamedTuple
 
 import pytest
@@ -204,6 +205,7 @@ def places(case: Case) -> Tensor:
     return x[(x > low) & (x < high)].unsqueeze(1)
 
 
+@cache
 def exact(case: Case, point: float) -> list[Any]:
     """Return the derivatives from order 0 to 5, but for what the digits of mpmath cannot tell."""
     digits = case.digits if abs(point) > 3 or case.derivatives else 45

@@ -3,13 +3,13 @@
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import islice
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from torch import Tensor
-from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils._pytree import tree_leaves
 
 MOST_SAMPLES = 12  # of an operator, in the order of the table; most operators have fewer
@@ -22,11 +22,17 @@ LEFT_OUT = {
     "torch.ops.aten._flash_attention_forward": "it is for GPUs: CPUs have no kernel for it",
 }
 
-OPERATORS = {
-    f"{operator.name} {operator.variant_test_name}".strip(): operator
-    for operator in op_db
-    if operator.supports_autograd
-}
+
+@cache
+def operators() -> dict[str, Any]:
+    """Return PyTorch's table of operators, whose import takes as long as PyTorch's own."""
+    from torch.testing._internal.common_methods_invocations import op_db  # noqa: PLC0415
+
+    return {
+        f"{operator.name} {operator.variant_test_name}".strip(): operator
+        for operator in op_db
+        if operator.supports_autograd
+    }
 
 
 # What torch.manual_seed does besides, for devices that are not here, takes as long as a trace: it
