@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.testing._internal.common_methods_invocations import op_db
 
 from leafgrad import hessian, higher_order_grad, jacobian, laplacian, trace_graph
 from tests.derivative.row_matrices import Verdict, compare, special
+from tests.trace.operators.operators import operators
 
 EFFORTS = pytest.mark.parametrize("effort", [1, pytest.param(4, marks=pytest.mark.sweep)])
 LARGEST = 60  # elements of an input, and of a result
@@ -273,7 +273,6 @@ def test_no_composition_that_mixes_rows_is_proven_independent(
 
 # --- All operators
 
-FEW = [op for op in op_db if op.supports_autograd and torch.float64 in op.dtypes]
 # Whose samples do not fit with other values, or whose gradients are defined up to a phase.
 NOT_HERE = {
     "linalg.eig",
@@ -282,19 +281,18 @@ NOT_HERE = {
 }
 
 
-@EFFORTS
+@pytest.mark.sweep
 def test_no_operator_mixes_rows_that_were_proven_independent(
-    effort: int,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     counts: Counter[str] = Counter()
     kinds: set[str] = set()
-    for number, op in enumerate(FEW):
-        if op.name in NOT_HERE or (effort == 1 and number % 6):
+    for name, op in operators().items():
+        if name in NOT_HERE or torch.float64 not in op.dtypes:
             continue
-        for found in verdicts(op, 2 * effort, kinds):
-            assert found.missed == 0, op.name
-            assert not found.is_proven or found.is_independent, op.name
+        for found in verdicts(op, 8, kinds):
+            assert found.missed == 0, name
+            assert not found.is_proven or found.is_independent, name
             counts["samples"] += 1
             counts["proven"] += found.is_proven
             counts["refused although no derivative joins rows"] += (
