@@ -65,6 +65,14 @@ def test_healthy_script_is_told_so(tmp_path: Path, code: str, words: str) -> Non
     assert words in done.stderr
 
 
+def test_all_clear_names_what_no_optimizer_holds(tmp_path: Path) -> None:
+    code = TRAINING.replace("model[2](hidden)", "(model[2](hidden) * other(hidden))")
+    code = code.replace("for step", "other = torch.nn.Linear(8, 1).eval()\n    for step")
+    done = run(tmp_path, "-m", "leafgrad", "train.py", code=code)
+    assert "no problems found" in done.stderr
+    assert "note[not-in-optimizer]: `other.weight` and `other.bias`" in done.stderr
+
+
 @pytest.mark.sweep
 def test_json_is_the_last_line_of_the_output(tmp_path: Path) -> None:
     code = f"{DETACHED}\n    print('trained')\n    raise SystemExit(3)"

@@ -231,6 +231,50 @@ def test_optimizers_that_take_turns_are_told_apart(trainer: Trainer) -> None:
     assert reports == []
 
 
+def test_optimizer_that_no_loss_reaches_is_reported_with_the_cut(trainer: Trainer) -> None:
+    critic = nn.Linear(1, 1)
+    optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
+    with debug() as reports:
+        for _ in range(4):
+            fake = trainer.model(trainer.x)
+            optimizer.zero_grad()
+            critic(fake.detach()).square().mean().backward()
+            optimizer.step()
+            trainer.optimizer.zero_grad()
+            critic(fake.detach() * 2).mean().backward()
+            trainer.optimizer.step()
+    ((_, report),) = reports
+    assert report.codes == ("detached",)
+    assert "all 4 parameters of `trainer`" in str(report)
+    assert "critic(fake.detach() * 2)" in str(report)
+
+
+class ListTrainer:
+    """A trainer that is no module, with layers in a list."""
+
+    def __init__(self) -> None:
+        self.layers = [nn.Linear(4, 4), nn.Linear(4, 4)]
+        self.head = nn.Linear(4, 1)
+        self.optimizer = torch.optim.SGD(self.head.parameters(), lr=0.1)
+
+    def step(self, x: Tensor) -> None:
+        for layer in self.layers:
+            x = layer(x).tanh()
+        self.head(x).square().mean().backward()
+        self.optimizer.step()
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_layers_that_no_optimizer_holds_are_reported_unless_in_eval(*, trains: bool) -> None:
+    own = ListTrainer()
+    for layer in own.layers:
+        layer.train(trains)
+    with debug() as reports:
+        own.step(torch.ones(2, 4))
+    assert [report.codes for _, report in reports] == [("not-in-optimizer",)] * trains
+    assert not trains or "layers[1].bias" in reports[0].report.diagnoses[0].subject
+
+
 def test_backward_from_elsewhere_is_left_alone(trainer: Trainer) -> None:
     with debug(trainer.model) as reports:
         y = trainer.model(trainer.x)

@@ -16,6 +16,7 @@ from typing import NoReturn
 
 from leafgrad._debug.errors import remove_own_frames
 from leafgrad._debug.session import STEPS, Session
+from leafgrad._diagnosis.report import Report
 from leafgrad._messages import message
 
 
@@ -95,6 +96,8 @@ def _summarise(session: Session, error: BaseException | None, options: Namespace
     elif not session.reports and error is None:
         key = "debug.clean" if session.backward_count else "debug.no-backward"
         print(message(key, count=min(session.step - 1, STEPS) or 1), file=sys.stderr)
+        if session.notes:
+            Report((*session.notes,)).show(sys.stderr)
 
 
 def _exit_by(error: BaseException) -> NoReturn:

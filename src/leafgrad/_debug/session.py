@@ -24,11 +24,13 @@ from torch.optim.optimizer import (
 from leafgrad import _autograd
 from leafgrad._debug.errors import remove_own_frames
 from leafgrad._debug.finite_check import FiniteCheck, all_finite
-from leafgrad._debug.training_objects import finite_gradients, parameters_of, trained_by
+from leafgrad._debug.training_objects import Trained, finite_gradients, trained_by
 from leafgrad._diagnosis.build import list_names
 from leafgrad._diagnosis.checks.forward import findings_of_error
+from leafgrad._diagnosis.checks.gradient import CODES
 from leafgrad._diagnosis.diagnose import diagnose
 from leafgrad._diagnosis.diagnosis import Diagnosis, Help, Severity
+from leafgrad._diagnosis.living import parameters_of
 from leafgrad._diagnosis.report import Report
 from leafgrad._messages import message
 from leafgrad._record.record import Recording, record
@@ -42,6 +44,8 @@ MOST_RECORDINGS = 5
 
 
 NOTHING = Report(())
+NOT_CLEAR = {"gradients-not-checked", "not-in-optimizer", "unregistered"}
+"""The codes whose notes say what is not trained, or was not checked."""
 PLAIN = {"retain_graph", "create_graph"}
 """The arguments of a backward pass from a loss; others start elsewhere, or fill chosen leaves."""
 
@@ -65,6 +69,7 @@ class Session:
         reports: What was reported so far.
         step: The number of the running step; a step ends when an optimizer has stepped.
         backward_count: How many backward passes began.
+        notes: What belongs to the answer that there are no problems.
     """
 
     def __init__(
@@ -98,6 +103,9 @@ class Session:
         self._is_in_backward = False
         self._seen = set[tuple[object, ...]]()
         self._saw_not_finite = False
+        self.notes: dict[Diagnosis, None] = {}
+        self._missed: dict[int, list[tuple[int, Report]]] = {}
+        self._reached = set[int]()
         self._failure = 0, NOTHING
 
     def __enter__(self) -> list[StepReport]:
@@ -164,6 +172,8 @@ class Session:
         if threading.get_ident() != self.thread:
             return
         steps = self._steps[id(optimizer)] = self._steps.get(id(optimizer), 0) + 1
+        if self.recording is not None and steps > 1:
+            self._report_idle(optimizer)
         self.step = max(self.step, steps + 1)
         is_over = self.step >= self._started_at + STEPS or self._passes >= MOST_PASSES
         if self.recording is not None and is_over:
@@ -233,17 +243,41 @@ class Session:
     def _diagnose(self, loss: Sequence[Tensor]) -> Report:
         """Return what is wrong; what is wrong in leafgrad itself must not stop the training."""
         try:
-            model, optimizers = trained_by(loss, self.model, self.optimizers)
+            trained = trained_by(loss, self.model, self.optimizers)
+            if self.recording is not None:
+                self._note_idle(loss, trained)
             return diagnose(
                 loss[0] if len(loss) == 1 else loss,
-                model,
-                optimizers,
+                trained.model,
+                trained.optimizers,
                 recording=self.recording,
                 gradients=self.recording is not None,
             )
         except Exception as error:  # noqa: BLE001
             warnings.warn(message("debug.failed", error=repr(error)), stacklevel=2)
             return Report(())
+
+    def _note_idle(self, loss: Sequence[Tensor], trained: Trained) -> None:
+        """Note which optimizers a loss reaches, and why it does not reach the others."""
+        self._reached.update(map(id, trained.optimizers))
+        for optimizer in trained.idle:
+            if id(optimizer) not in self._reached:
+                report = diagnose(loss, trained.whole, optimizer, recording=self.recording)
+                missed = self._missed.setdefault(id(optimizer), [])
+                missed.append((sum(self._steps.values()), report))
+
+    def _report_idle(self, optimizer: Optimizer) -> None:
+        """Report a second step of an optimizer that no loss has reached.
+
+        It is about the one loss that was differentiated since the last step of any optimizer.
+        """
+        missed = self._missed.pop(id(optimizer), [])
+        held = parameters_of([optimizer]).values()
+        if id(optimizer) in self._reached or any(_has_gradient(one) for one in held):
+            return
+        newest = [report for steps, report in missed if steps == sum(self._steps.values()) - 1]
+        if len(newest) == 1:
+            self._report(Report(tuple(one for one in newest[0] if one.code in CODES)))
 
     # --- Reports
 
@@ -265,6 +299,7 @@ class Session:
 
     def _report(self, report: Report) -> None:
         """Show a report, if it has an error or a warning that was not shown before."""
+        self.notes.update(dict.fromkeys(one for one in report if one.code in NOT_CLEAR))
         serious = {
             (one.code, one.primary.source if one.primary else one.subject)
             for one in report
@@ -291,6 +326,10 @@ def _bad_gradients(is_finite: Mapping[str, bool]) -> Diagnosis:
         subject=(*names,),
         help=(Help(text=message("debug.gradients-help")),),
     )
+
+
+def _has_gradient(parameter: Tensor) -> bool:
+    return parameter.grad is not None and bool(parameter.grad.any())
 
 
 _sessions: WeakSet[Session] = WeakSet()

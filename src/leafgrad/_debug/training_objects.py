@@ -1,35 +1,41 @@
 """The models and optimizers of a running program, found by the garbage collector."""
 
-import gc
 import inspect
-from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from types import FunctionType, ModuleType
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from leafgrad import _autograd
-from leafgrad._arguments.names import named_tensors
+from leafgrad._arguments.names import named_modules, named_tensors
 from leafgrad._arguments.outputs import gradient_edges
+from leafgrad._diagnosis.checks.gradient.unregistered import held_leaves
+from leafgrad._diagnosis.living import living, parameters_of
+from leafgrad._record.module_paths import join
 from leafgrad._record.place import is_library_file
 
-Kind = TypeVar("Kind")
 
+class Trained(NamedTuple):
+    """What a backward pass should reach.
 
-def living(kind: type[Kind]) -> list[Kind]:
-    """Return all living objects of a class."""
-    return [one for one in gc.get_objects() if issubclass(type(one), kind)]
+    Attributes:
+        model: Modules, or parameters by name.
+        optimizers: The optimizers that hold a parameter which the loss reaches, or else all.
+        idle: The other optimizers.
+        whole: The model with what only the idle optimizers hold.
+    """
 
-
-def parameters_of(optimizers: Iterable[Optimizer]) -> dict[int, Tensor]:
-    """Return the parameters that some optimizers hold, by their identities."""
-    groups = [group for optimizer in optimizers for group in optimizer.param_groups]
-    return {id(one): one for group in groups for one in group["params"]}
+    model: Any
+    optimizers: list[Optimizer]
+    idle: list[Optimizer]
+    whole: Any
 
 
 def trained_by(
     loss: Iterable[Tensor], model: Any = None, optimizers: Iterable[Optimizer] = ()
-) -> tuple[Any, list[Optimizer]]:
+) -> Trained:
     """Return which parameters a backward pass should reach, by name, and who will change them.
 
     Of several optimizers, as those of a generator and a discriminator, only those count that hold
@@ -40,14 +46,31 @@ def trained_by(
         graph = _autograd.walk([node for node, _ in gradient_edges([*loss])])
         reached = {id(leaf) for leaf in map(_autograd.leaf_variable, graph) if leaf is not None}
         used = [one for one in optimizers if not reached.isdisjoint(parameters_of([one]))]
-        trained = parameters_of(used or optimizers)
+        held, trained = parameters_of(optimizers).keys(), parameters_of(used or optimizers).keys()
         if model is None:
-            model = _models_with({*trained} | reached)
-        idle = parameters_of(optimizers).keys() - trained.keys()
-        if not idle.isdisjoint(id(one) for _, one in named_tensors(model)):
-            named = named_tensors(model)
-            model = {name: one for name, one in named if one.requires_grad and id(one) not in idle}
-    return model or None, used or optimizers
+            model = _models_with(held | (reached - _hidden_in(_models_with({*held})))) or None
+        idle = [one for one in optimizers if used and one not in used]
+        part = _without(model, held - trained) if idle else model
+    return Trained(part, used or optimizers, idle, model)
+
+
+def _without(model: Any, idle: set[int]) -> Any:
+    """Return what a model has to train but for some parameters, as whole modules where it can."""
+    items = model.items() if isinstance(model, Mapping) else [("", model)]
+    kept: dict[str, Any] = {}
+    for name, one in items:
+        named = dict(named_tensors({name: one} if isinstance(one, Tensor) else one))
+        if idle.isdisjoint(map(id, named.values())):
+            kept[name] = one
+        else:
+            left = ((path, one) for path, one in named.items() if id(one) not in idle)
+            kept.update((join(name, path), one) for path, one in left if one.requires_grad)
+    return kept[""] if [*kept] == [""] else kept or None
+
+
+def _hidden_in(model: object) -> set[int]:
+    """Return the identities of the leaves that modules hold without registering them."""
+    return {id(leaf) for leaf, _, _ in held_leaves(named_modules(model))}
 
 
 def finite_gradients(model: Any, optimizer: Optimizer | None) -> dict[str, bool]:
@@ -73,16 +96,38 @@ def _models_with(wanted: set[int]) -> nn.Module | Mapping[str, nn.Module]:
     outermost = [one for key, one in holders.items() if key not in inner]
     if len(outermost) == 1:
         return outermost[0]
-    return {_variable_of(one) or f"module_{number}": one for number, one in enumerate(outermost)}
+    names = _variables_of(outermost)
+    return {names.get(id(one), f"module_{number}"): one for number, one in enumerate(outermost)}
 
 
-def _variable_of(wanted: object) -> str | None:
-    """Return the variable of the running functions that holds an object."""
+def _variables_of(modules: Iterable[nn.Module]) -> dict[int, str]:
+    """Return how the running functions refer to some modules, as in ``layers[0]``."""
+    wanted = {*map(id, modules)}
+    found: dict[int, str] = {}
     frame = inspect.currentframe()
-    while frame is not None:
+    while frame is not None and len(found) < len(wanted):
         if not is_library_file[frame.f_code.co_filename]:
-            for name, value in [*frame.f_locals.items()]:
-                if value is wanted and name != "self":
-                    return name
+            ahead = [*frame.f_locals.items()]
+            for _ in range(_MOST_STEPS):
+                for name, value in ahead:
+                    known = found.get(id(value), "")
+                    if id(value) in wanted and (not known or ("." in name and "." not in known)):
+                        found[id(value)] = name
+                ahead = [inner for name, value in ahead for inner in _inside(name, value)]
         frame = frame.f_back
-    return None
+    return {one: name.removeprefix("self.") for one, name in found.items() if name != "self"}
+
+
+_MOST_STEPS = 3
+"""From ``self`` to ``self.layers`` to ``self.layers[0]``."""
+_MOST_ITEMS = 100
+
+
+def _inside(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """Yield the items of a container and the attributes of an object, with how to refer to them."""
+    if isinstance(value, list | tuple) and len(value) < _MOST_ITEMS:
+        yield from ((f"{name}[{place}]", one) for place, one in enumerate(value))
+    elif isinstance(value, dict) and len(value) < _MOST_ITEMS:
+        yield from ((f"{name}[{key!r}]", one) for key, one in [*value.items()])
+    elif not isinstance(value, Tensor | nn.Module | type | ModuleType | FunctionType):
+        yield from ((f"{name}.{key}", one) for key, one in getattr(value, "__dict__", {}).items())

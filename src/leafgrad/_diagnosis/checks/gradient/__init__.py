@@ -77,10 +77,9 @@ def _is_wanted(situation: Situation, name: str) -> bool:
     """Return whether a tensor should get a gradient: what is expected, or what is optimized."""
     if situation.expected is not None:
         return _is_expected(situation, name)
-    groups = [group for one in situation.optimizers for group in one.param_groups]
+    optimized = situation.optimized
     with _autograd.unobserved():
         tensor = situation.parameters[name]
-        optimized = {id(one) for group in groups for one in group["params"]}
         return not optimized or id(tensor) in optimized or not _autograd.is_parameter(tensor)
 
 

@@ -45,7 +45,7 @@ def find_unregistered_leaves(situation: Situation, paths: Paths) -> Iterator[Dia
         found = {id(leaf): leaf for leaf in map(_autograd.leaf_variable, paths.graph)}
         leaves = {one: leaf for one, leaf in found.items() if leaf is not None and one not in named}
         held: dict[int, tuple[Holder, str]] = {}
-        for leaf, holder, path in _held_leaves(situation.modules):
+        for leaf, holder, path in held_leaves(situation.modules):
             if id(leaf) in leaves:
                 held.setdefault(id(leaf), (holder, path))
         groups: dict[Holder, dict[str, Tensor]] = {}
@@ -58,7 +58,9 @@ def find_unregistered_leaves(situation: Situation, paths: Paths) -> Iterator[Dia
         use = uses[holder]
         yield _finding(holder, [*group], None if use is None else use.source)
     others = [
-        leaf for one, leaf in leaves.items() if one not in held and isinstance(leaf, Parameter)
+        leaf
+        for one, leaf in leaves.items()
+        if one not in held and one not in situation.optimized and isinstance(leaf, Parameter)
     ]
     if others:
         yield diagnosis("unregistered", Severity.NOTE, variant="elsewhere", count=len(others))
@@ -131,7 +133,7 @@ def _imported(tree: ast.Module) -> set[str]:
 # --- What modules hold
 
 
-def _held_leaves(modules: Mapping[str, Module]) -> Iterator[tuple[Tensor, Holder, str]]:
+def held_leaves(modules: Mapping[str, Module]) -> Iterator[tuple[Tensor, Holder, str]]:
     """Yield each leaf that a module holds without registering it, the attribute and its path."""
     for name, root in modules.items():
         for path, module in root.named_modules():

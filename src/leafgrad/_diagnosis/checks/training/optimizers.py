@@ -5,38 +5,40 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from torch.nn import Parameter
+from torch.optim import Optimizer
+
 from leafgrad import _autograd
 from leafgrad._diagnosis.build import diagnosis
 from leafgrad._diagnosis.checks.training.moves import move_above_forward
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
 from leafgrad._diagnosis.edits import call_at, function_around, marked, parse, replace
+from leafgrad._diagnosis.living import living, parameters_of
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._graph.nodes import Source
 from leafgrad._messages import message
+from leafgrad._record.module_paths import join
 
 
 @check("not-in-optimizer", "idle-in-optimizer")
 def find_parameters_of_another_model(situation: Situation) -> Iterator[Diagnosis]:
     """Find parameters that no optimizer holds, and tensors that only an optimizer holds."""
-    held = dict.fromkeys(
-        id(one)
-        for optimizer in situation.optimizers
-        for group in optimizer.param_groups
-        for one in group["params"]
-    )
+    held = situation.optimized
     if not held:
         return
     with _autograd.unobserved():
         named = {id(one): name for name, one in situation.parameters.items()}
         reached = {id(leaf) for leaf in map(_autograd.leaf_variable, situation.live)}
-        missing = [name for one, name in named.items() if one in reached and one not in held]
+        left_out = [one for one in named if one in reached and one not in held]
+        held_elsewhere = {*parameters_of(living(Optimizer))} if left_out else held
+        missing = [named[one] for one in left_out if one not in held_elsewhere]
         foreign = [one for one in held if one not in named and one not in reached]
         at = _line_that_makes(situation) if missing or foreign else None
         if missing:
             yield diagnosis(
                 "not-in-optimizer",
-                _severity(missing, [named[one] for one in held if one in named], foreign),
+                Severity.ERROR if foreign else _severity(situation, reached, missing),
                 subject=missing,
                 at=at,
                 variant="" if foreign else "left-out",
@@ -53,16 +55,22 @@ def find_parameters_of_another_model(situation: Situation) -> Iterator[Diagnosis
             )
 
 
-def _severity(missing: list[str], held: list[str], foreign: list[int]) -> Severity:
-    """Return an error if the optimizer holds other tensors instead.
+def _severity(situation: Situation, reached: set[int], missing: list[str]) -> Severity:
+    """Return how much it matters that no optimizer holds some parameters.
 
-    An optimizer that was not passed may hold what a whole module has, such as the discriminator.
+    A network in evaluation mode, or one that is given an input to optimize, is used as it is.
     """
-    if foreign:
-        return Severity.ERROR
+    held = parameters_of(situation.optimizers)
+    names = [name for name, one in situation.parameters.items() if id(one) in held]
     modules = {name.rpartition(".")[0] for name in missing}
-    inside = (one for one in modules for name in held if name.startswith(f"{one}." if one else ""))
-    return Severity.NOTE if next(inside, None) is None else Severity.WARNING
+    if any(name.startswith(f"{module}." if module else "") for module in modules for name in names):
+        return Severity.WARNING
+    trains = any(key in reached and isinstance(one, Parameter) for key, one in held.items())
+    for name, root in situation.modules.items():
+        for path, module in root.named_modules() if trains else ():
+            if module.training and join(name, path) in modules:
+                return Severity.WARNING
+    return Severity.NOTE
 
 
 def _is_held_by_optimizer_only(situation: Situation, identity: int) -> bool:
