@@ -455,6 +455,8 @@ def test_stack_of_function_modes_leaves_out_the_default_device(watching_mode: An
         assert _autograd.function_mode_stack() == [*before, mode]
 
 
-def test_norms_are_summed_over_tensors_of_any_type() -> None:
-    tensors = [torch.tensor([3.0, 4.0]), torch.tensor([2.0], dtype=torch.float64)]
-    assert _autograd.sum_of_norms(tensors).item() == 7.0
+def test_norm_of_tensors_of_any_type() -> None:
+    tensors = [torch.tensor([3.0, 4.0]), torch.tensor([12.0], dtype=torch.float64)]
+    assert _autograd.joint_norm(tensors, 2).item() == 13.0
+    large = [torch.full((9,), 6e4, dtype=torch.float16)] * 3
+    assert _autograd.joint_norm(large, torch.inf).item() == large[0][0]

@@ -24,8 +24,8 @@ def debug(
     warning is printed to standard error, once. If ``backward()`` or the forward pass raises an
     error, the report is attached to the error and appears in its traceback.
 
-    After these steps it lets go. It still checks the loss at each ``backward()`` and the norm of
-    all gradients at each ``optimizer.step()``. When one of them stops being finite, it reports this
+    After these steps it lets go. It still checks the loss at each ``backward()`` and all
+    gradients at each ``optimizer.step()``. When one of them stops being finite, it reports this
     and records the next three steps. These checks made a step of a small GPT 3 % longer, and that
     of a PINN 5 % (``benchmarks/debug_cost.py``). They do not wait for a GPU: a report about numbers
     on a GPU comes about one step later.

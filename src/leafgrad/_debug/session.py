@@ -104,7 +104,7 @@ class Session:
         self._seen = set[tuple[object, ...]]()
         self._saw_not_finite = False
         self.notes: dict[Diagnosis, None] = {}
-        self._missed: dict[int, list[tuple[int, Report]]] = {}
+        self._missed: list[tuple[Optimizer, Report]] = []
         self._reached = set[int]()
         self._failure = 0, NOTHING
 
@@ -172,8 +172,9 @@ class Session:
         if threading.get_ident() != self.thread:
             return
         steps = self._steps[id(optimizer)] = self._steps.get(id(optimizer), 0) + 1
-        if self.recording is not None and steps > 1:
-            self._report_idle(optimizer)
+        missed, self._missed = self._missed, []
+        if steps > 1:
+            self._report_idle(optimizer, [report for one, report in missed if one is optimizer])
         self.step = max(self.step, steps + 1)
         is_over = self.step >= self._started_at + STEPS or self._passes >= MOST_PASSES
         if self.recording is not None and is_over:
@@ -260,24 +261,21 @@ class Session:
     def _note_idle(self, loss: Sequence[Tensor], trained: Trained) -> None:
         """Note which optimizers a loss reaches, and why it does not reach the others."""
         self._reached.update(map(id, trained.optimizers))
-        for optimizer in trained.idle:
-            if id(optimizer) not in self._reached:
-                report = diagnose(loss, trained.whole, optimizer, recording=self.recording)
-                missed = self._missed.setdefault(id(optimizer), [])
-                missed.append((sum(self._steps.values()), report))
+        self._missed += (
+            (one, diagnose(loss, trained.whole, one, recording=self.recording))
+            for one in trained.idle
+            if id(one) not in self._reached
+        )
 
-    def _report_idle(self, optimizer: Optimizer) -> None:
+    def _report_idle(self, optimizer: Optimizer, missed: Sequence[Report]) -> None:
         """Report a second step of an optimizer that no loss has reached.
 
         It is about the one loss that was differentiated since the last step of any optimizer.
         """
-        missed = self._missed.pop(id(optimizer), [])
         held = parameters_of([optimizer]).values()
-        if id(optimizer) in self._reached or any(_has_gradient(one) for one in held):
-            return
-        newest = [report for steps, report in missed if steps == sum(self._steps.values()) - 1]
-        if len(newest) == 1:
-            self._report(Report(tuple(one for one in newest[0] if one.code in CODES)))
+        is_reached = id(optimizer) in self._reached
+        if len(missed) == 1 and not is_reached and not any(map(_has_gradient, held)):
+            self._report(Report(tuple(one for one in missed[0] if one.code in CODES)))
 
     # --- Reports
 

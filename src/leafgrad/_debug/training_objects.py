@@ -48,7 +48,8 @@ def trained_by(
         used = [one for one in optimizers if not reached.isdisjoint(parameters_of([one]))]
         held, trained = parameters_of(optimizers).keys(), parameters_of(used or optimizers).keys()
         if model is None:
-            model = _models_with(held | (reached - _hidden_in(_models_with({*held})))) or None
+            hidden = held_leaves(named_modules(_models_with({*held})))
+            model = _models_with(held | (reached - {id(leaf) for leaf, _, _ in hidden})) or None
         idle = [one for one in optimizers if used and one not in used]
         part = _without(model, held - trained) if idle else model
     return Trained(part, used or optimizers, idle, model)
@@ -66,11 +67,6 @@ def _without(model: Any, idle: set[int]) -> Any:
             left = ((path, one) for path, one in named.items() if id(one) not in idle)
             kept.update((join(name, path), one) for path, one in left if one.requires_grad)
     return kept[""] if [*kept] == [""] else kept or None
-
-
-def _hidden_in(model: object) -> set[int]:
-    """Return the identities of the leaves that modules hold without registering them."""
-    return {id(leaf) for leaf, _, _ in held_leaves(named_modules(model))}
 
 
 def finite_gradients(model: Any, optimizer: Optimizer | None) -> dict[str, bool]:
@@ -103,23 +99,22 @@ def _models_with(wanted: set[int]) -> nn.Module | Mapping[str, nn.Module]:
 def _variables_of(modules: Iterable[nn.Module]) -> dict[int, str]:
     """Return how the running functions refer to some modules, as in ``layers[0]``."""
     wanted = {*map(id, modules)}
-    found: dict[int, str] = {}
+    named = [(name, id(value)) for name, value in _variables() if id(value) in wanted]
+    named.sort(key=lambda pair: "." not in pair[0])  # a local variable may be that of a loop
+    return {one: name.removeprefix("self.") for name, one in reversed(named) if name != "self"}
+
+
+def _variables() -> Iterator[tuple[str, object]]:
+    """Yield what the running functions refer to, down to ``self.layers[0]``."""
     frame = inspect.currentframe()
-    while frame is not None and len(found) < len(wanted):
+    while frame is not None:
         if not is_library_file[frame.f_code.co_filename]:
-            ahead = [*frame.f_locals.items()]
-            for _ in range(_MOST_STEPS):
-                for name, value in ahead:
-                    known = found.get(id(value), "")
-                    if id(value) in wanted and (not known or ("." in name and "." not in known)):
-                        found[id(value)] = name
-                ahead = [inner for name, value in ahead for inner in _inside(name, value)]
+            first = [*frame.f_locals.items()]
+            second = [inner for pair in first for inner in _inside(*pair)]
+            yield from (*first, *second, *(inner for pair in second for inner in _inside(*pair)))
         frame = frame.f_back
-    return {one: name.removeprefix("self.") for one, name in found.items() if name != "self"}
 
 
-_MOST_STEPS = 3
-"""From ``self`` to ``self.layers`` to ``self.layers[0]``."""
 _MOST_ITEMS = 100
 
 

@@ -12,8 +12,12 @@ Kind = TypeVar("Kind")
 
 def parameters_of(optimizers: Iterable[Optimizer]) -> dict[int, Tensor]:
     """Return the parameters that some optimizers hold, by their identities."""
-    groups = [group for optimizer in optimizers for group in optimizer.param_groups]
-    return {id(one): one for group in groups for one in group["params"]}
+    return {
+        id(one): one
+        for optimizer in optimizers
+        for group in optimizer.param_groups
+        for one in group["params"]
+    }
 
 
 def living(kind: type[Kind]) -> list[Kind]:
