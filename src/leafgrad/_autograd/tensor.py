@@ -60,8 +60,7 @@ def joint_norm(tensors: Sequence[torch.Tensor], order: float) -> torch.Tensor:
     ``torch.nn.utils.get_total_norm()`` takes longer for many small tensors.
     """
     norms = torch._foreach_norm([*tensors], order)
-    device = norms[0].device
-    together = torch.stack([one.to(device, non_blocking=True) for one in norms])
+    together = torch.stack([one.to(norms[0].device, non_blocking=True) for one in norms])
     norm: torch.Tensor = torch.linalg.vector_norm(together, order)
     return norm
 

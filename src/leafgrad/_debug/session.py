@@ -272,9 +272,11 @@ class Session:
 
         It is about the one loss that was differentiated since the last step of any optimizer.
         """
-        held = parameters_of([optimizer]).values()
-        is_reached = id(optimizer) in self._reached
-        if len(missed) == 1 and not is_reached and not any(map(_has_gradient, held)):
+        gradients = [one.grad for one in parameters_of([optimizer]).values()]
+        is_reached = id(optimizer) in self._reached or any(
+            one is not None and bool(one.any()) for one in gradients
+        )
+        if len(missed) == 1 and not is_reached:
             self._report(Report(tuple(one for one in missed[0] if one.code in CODES)))
 
     # --- Reports
@@ -324,10 +326,6 @@ def _bad_gradients(is_finite: Mapping[str, bool]) -> Diagnosis:
         subject=(*names,),
         help=(Help(text=message("debug.gradients-help")),),
     )
-
-
-def _has_gradient(parameter: Tensor) -> bool:
-    return parameter.grad is not None and bool(parameter.grad.any())
 
 
 _sessions: WeakSet[Session] = WeakSet()

@@ -51,15 +51,18 @@ def trained_by(
             hidden = held_leaves(named_modules(_models_with({*held})))
             model = _models_with(held | (reached - {id(leaf) for leaf, _, _ in hidden})) or None
         idle = [one for one in optimizers if used and one not in used]
-        part = _without(model, held - trained) if idle else model
-    return Trained(part, used or optimizers, idle, model)
+        return Trained(
+            _without(model, held - trained) if idle else model,
+            used or optimizers,
+            idle,
+            model,
+        )
 
 
 def _without(model: Any, idle: set[int]) -> Any:
     """Return what a model has to train but for some parameters, as whole modules where it can."""
-    items = model.items() if isinstance(model, Mapping) else [("", model)]
     kept: dict[str, Any] = {}
-    for name, one in items:
+    for name, one in model.items() if isinstance(model, Mapping) else [("", model)]:
         named = dict(named_tensors({name: one} if isinstance(one, Tensor) else one))
         if idle.isdisjoint(map(id, named.values())):
             kept[name] = one
@@ -99,8 +102,10 @@ def _models_with(wanted: set[int]) -> nn.Module | Mapping[str, nn.Module]:
 def _variables_of(modules: Iterable[nn.Module]) -> dict[int, str]:
     """Return how the running functions refer to some modules, as in ``layers[0]``."""
     wanted = {*map(id, modules)}
-    named = [(name, id(value)) for name, value in _variables() if id(value) in wanted]
-    named.sort(key=lambda pair: "." not in pair[0])  # a local variable may be that of a loop
+    named = sorted(
+        ((name, id(value)) for name, value in _variables() if id(value) in wanted),
+        key=lambda pair: "." not in pair[0],  # a local variable may be that of a loop
+    )
     return {one: name.removeprefix("self.") for name, one in reversed(named) if name != "self"}
 
 
