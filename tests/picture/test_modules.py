@@ -1,5 +1,6 @@
 """Modules folded into one box each."""
 
+import math
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Collection
@@ -47,7 +48,8 @@ def test_folded_module_is_one_box() -> None:
     made = [node for node in trace.nodes if (node.module or "").split(".")[0] == "1"]
     leaves = [node for node in made if node.is_leaf]
     assert box.tooltip[0] == f"module 1: Block, {len(made) - len(leaves)} nodes"
-    assert box.pills[0].startswith(f"{len(leaves)} leaves, ")
+    numbers = sum(math.prod(shape) for leaf in leaves for shape in leaf.shapes if shape is not None)
+    assert box.pills == [f"{numbers} parameters"]
 
 
 def test_star_matches_one_part_of_path() -> None:
@@ -107,7 +109,7 @@ def test_box_of_module_has_its_contents() -> None:
     trace = blocks()
     picture = trace.to_svg(fold=["*", "*.*"])
     written = [text.text for text in ET.fromstring(picture).iter(f"{SVG}text")]
-    assert {"4: Linear", "4 nodes", "(1, 2, 1)", "2 leaves, 5 numbers"} <= {*written}
+    assert {"4: Linear", "4 nodes", "(1, 2, 1)", "5 parameters"} <= {*written}
     assert "all nodes of a module" in written
     (told,) = [title for title in titles(trace, "4") if title[0] == "module 4: Linear, 4 nodes"]
     assert told[1:3] == [
@@ -140,7 +142,7 @@ def test_leaves_of_unknown_size_are_counted_without_numbers() -> None:
     nodes = [replace(n, shapes=(None,)) if n.leaf_name == "0.bias" else n for n in trace.nodes]
     ragged = GraphTrace(nodes=tuple(nodes), roots=trace.roots)
     assert ">3 leaves<" in ragged.to_svg(fold="0")
-    assert ">3 leaves, 8 numbers<" in trace.to_svg(fold="0")
+    assert ">3 leaves with 8 numbers<" in trace.to_svg(fold="0")
 
 
 def test_unknown_module_is_refused_with_known_ones() -> None:

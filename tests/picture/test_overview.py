@@ -139,8 +139,8 @@ def test_frozen_parameters_are_counted_in_box_of_module() -> None:
     frozen = [text for text in written if "frozen" in text]
     numbers = sum(parameter.numel() for parameter in model.blocks[0].parameters())
     assert frozen == [
-        f"11 frozen, {numbers - 12} numbers",
-        f"12 frozen, {numbers} numbers",
+        f"{numbers - 12} parameters frozen",
+        f"{numbers} parameters frozen",
         "frozen parameters: no gradient",
     ]
     assert 'class="frozen"' in picture

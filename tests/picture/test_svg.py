@@ -119,7 +119,7 @@ def test_tooltip_has_module_and_line() -> None:
 
 def test_tooltip_has_order_of_derivative() -> None:
     told = [*ET.fromstring(derived().to_svg()).iter(f"{SVG}title")]
-    assert "derivative of order 2" in (told[1].text or "").splitlines()
+    assert "computed from derivatives of order 2" in (told[1].text or "").splitlines()
     assert not any("order 0" in (title.text or "") for title in told)
 
 

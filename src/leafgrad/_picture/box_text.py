@@ -123,10 +123,12 @@ def _lines_of_module(box: Box, times: str, *, made: str, direction: Direction) -
     given = [leaf for leaf in leaves if has_modules and leaf.name and leaf.node.module is None]
     yield from (Line(text=leaf_text(leaf), style="leaf") for leaf in given[:MOST_NAMES])
     if own := [leaf.node for leaf in leaves if leaf not in given[:MOST_NAMES]]:
-        yield Line(text=_sizes(own), style="leaf")
+        written = _sizes(own)
+        is_each = box.copies > 1
+        yield Line(text=message("box.each", contents=written) if is_each else written, style="leaf")
     if box.module is not None and (frozen := box.module.frozen):
-        numbers = count(box.module.frozen_numbers or 0, "number")
-        yield Line(text=message("box.frozen", count=frozen, numbers=numbers), style="frozen")
+        numbers = count(box.module.frozen_numbers or frozen, "parameter")
+        yield Line(text=message("box.frozen", parameters=numbers), style="frozen")
 
 
 def _contents(box: Box, direction: Direction) -> str:
@@ -180,18 +182,20 @@ def _range(norms: Sequence[float]) -> str:
 
 
 def _sizes(leaves: Sequence[TracedNode]) -> str:
-    """Return the number of several leaves, and of their elements if all sizes are known."""
-    counted = count(len(leaves), "leaf")
+    """Return the number of parameters, or of leaves if not all are parameters of known size."""
     sizes = [element_count(leaf.shapes[0]) for leaf in leaves]
     known = [size for size in sizes if size is not None]
+    counted = count(len(leaves), "leaf")
     if len(known) < len(sizes):
         return counted
+    if all(leaf.module is not None for leaf in leaves):
+        return count(sum(known), "parameter")
     return message("box.leaves", leaves=counted, numbers=count(sum(known), "number"))
 
 
 def order_sign(node: TracedNode) -> str:
-    """Return the derivative order of a node, as in ∂²; nothing for order 0."""
-    if not node.derivative_order:
+    """Return the order of a node that computes a derivative, as in ∂²; else nothing."""
+    if not node.derivative_order or node.derivative is None:
         return ""
     if node.derivative_order == 1:
         return "∂ "

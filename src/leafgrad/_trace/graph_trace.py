@@ -236,20 +236,19 @@ class GraphTrace(Graph):
         return svg.svg(self, fold=fold, open=open, style=style)
 
     def to_html(self, *, direction: Direction = "forward", color: Color | None = "class") -> str:
-        """Write a page to explore the graph: zoom, search, follow paths, look into modules.
+        """Return a page to explore the graph: zoom, search, follow paths, look into modules.
 
-        Everything is in the one text, and the page asks no network. It works with mouse, keyboard
-        and touch, in the light and in the dark; the page itself says which key does what. It can be
-        folded, and where modules are known each of several nodes has a view of its own, with what
-        stands next to it.
+        The page is one file that makes no network request. It works with mouse, keyboard and
+        touch, in light and dark mode, and lists its keys at the bottom. A graph of more than 40
+        nodes opens folded into modules; a button switches to all nodes. Modules have views of
+        their own.
 
         Args:
-            direction: As in `to_svg`.
-            color: As in `to_svg`, to begin with: the page lets one choose.
+            direction: The direction of the arrows at first, as in `to_svg`; a button changes it.
+            color: The meaning of the colours at first, as in `to_svg`; a list changes it.
 
         Returns:
-            A whole HTML document. It starts as `to_svg` would draw the graph, and shows it folded
-            only where it has more than 3,000 nodes.
+            A complete HTML document.
 
         Raises:
             ValueError: If there would be more than 3,000 boxes even when it is folded, or

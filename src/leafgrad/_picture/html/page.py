@@ -94,7 +94,7 @@ def page(graph: Graph, style: PictureStyle) -> str:
     content = (
         _header(graph, model, colors, style, is_in_full=start > 0, can_fold=len(wholes) > 1),
         element("main", element("div", picture, class_="view"), tabindex="0"),
-        _footer(graph, is_cut=len(graph.nodes) > MOST_IN_VIEW, has_modules=bool(inner)),
+        _footer(graph, has_modules=bool(inner), can_fold=len(wholes) > 1),
         *_scripts(data, packed),
         element("script", code),
     )
@@ -136,17 +136,18 @@ def _header(
     )
 
 
-def _footer(graph: Graph, *, is_cut: bool, has_modules: bool) -> Markup:
+def _footer(graph: Graph, *, has_modules: bool, can_fold: bool) -> Markup:
     """Return the place for the meaning of colours, and for what is selected; hints before."""
     hints = [message("page.hint")]
     if has_modules:
         hints.append(message("page.hint-modules"))
-    if is_cut:
+    if len(graph.nodes) > MOST_IN_VIEW:
         hints.append(message("page.hint-folded", nodes=len(graph.nodes), most=MOST_IN_VIEW))
+    keys = message("page.keys", fold=message("page.keys-fold") if can_fold else "")
     return element(
         "footer",
         element("div", Markup(" "), id="legend"),
-        element("output", text(" ".join(hints)), Markup("\n"), text(message("page.keys"))),
+        element("output", text(" ".join(hints)), Markup("\n"), text(keys)),
     )
 
 
