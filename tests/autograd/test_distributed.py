@@ -24,18 +24,6 @@ def mesh() -> Iterator[Any]:
         yield init_device_mesh("cpu", (2,))
 
 
-def test_spread_has_local_shape_placements_and_mesh(mesh: Any) -> None:
-    from torch.distributed.tensor import Partial, Shard, distribute_tensor  # noqa: PLC0415
-
-    whole = torch.ones(5, 4)
-    spread = _autograd.spread(distribute_tensor(whole, mesh, [Shard(1)]))
-    assert spread == ((5, 2), ("Shard(dim=1)",), "2 on cpu")
-    summed: Any = distribute_tensor(whole, mesh, [Shard(0)]).sum()
-    assert summed.placements == (Partial(),)
-    assert _autograd.spread(summed) == ((), ("Partial(sum)",), "2 on cpu")
-    assert _autograd.spread(whole) is None
-
-
 def sharded(mesh: Any) -> Any:
     from torch.distributed.fsdp import fully_shard  # noqa: PLC0415
 

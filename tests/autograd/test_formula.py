@@ -45,13 +45,6 @@ def node_of(tensor: torch.Tensor) -> Node:
     return tensor.grad_fn
 
 
-def test_builtin_formula_has_its_own_type() -> None:
-    x = torch.ones(2, requires_grad=True)
-    assert _autograd.is_own_formula(node_of(x.exp()))
-    assert not _autograd.is_own_formula(node_of(applied(Cube, x)))
-    assert not _autograd.is_own_formula(node_of(torch._foreach_exp([x])[0]))
-
-
 def test_node_of_shared_type_hides_saved_tensors() -> None:
     x = torch.ones(2, requires_grad=True)
     written = x * 1
@@ -92,48 +85,12 @@ def test_sent_through_node_skips_hooks() -> None:
     assert to_x.tolist() == [0.0, 0.0]
 
 
-def test_compiled_backward_is_detected() -> None:
-    x = torch.ones(2, requires_grad=True)
-    compiled = torch.compile(torch.exp, backend="aot_eager")
-    assert _autograd.is_compiled(node_of(compiled(x)))
-    assert not _autograd.is_compiled(node_of(applied(Cube, x)))
-    assert not _autograd.is_compiled(node_of(x.exp()))
-
-
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-def test_torchscript_node_is_detected() -> None:
-    def function(x: torch.Tensor) -> torch.Tensor:
-        return x * torch.sigmoid(x)
-
-    scripted: Any = torch.jit.script(function)
-    x = torch.ones(2, requires_grad=True)
-    results = [scripted(x) for _ in range(4)]
-    assert _autograd.is_scripted(node_of(results[-1]))
-    assert not _autograd.is_scripted(node_of(function(x)))
-
-
-def test_operator_without_backward_is_detected() -> None:
-    library = torch.library.Library("leafgrad_door", "DEF")
-    library.define("f(Tensor x) -> Tensor")
-    library.impl("f", lambda x: x.detach().exp(), "CPU")
-    x = torch.ones(2, requires_grad=True)
-    assert _autograd.lacks_formula(node_of(torch.ops.leafgrad_door.f(x)))
-    assert not _autograd.lacks_formula(node_of(x.exp()))
-
-
 def test_once_differentiable_backward_leads_to_refusal() -> None:
     x = torch.ones(2, requires_grad=True)
     cube = applied(CubeOnce, x)
     (gradient,) = _autograd.backward_alone(node_of(cube))
     assert _autograd.is_refusal(node_of(gradient))
     assert not _autograd.is_refusal(node_of(x.exp()))
-
-
-def test_batch_norm_in_training_is_detected() -> None:
-    model, x = torch.nn.BatchNorm1d(2), torch.rand(3, 2, requires_grad=True)
-    assert _autograd.is_training_batch_norm(node_of(model(x)))
-    assert not _autograd.is_training_batch_norm(node_of(model.eval()(x)))
-    assert not _autograd.is_training_batch_norm(node_of(x.exp()))
 
 
 def test_kept_tensors_include_saved_and_ctx() -> None:
@@ -183,13 +140,6 @@ def test_recorded_backward_answers_for_each_edge() -> None:
 
 def leaf(*shape: int) -> torch.Tensor:
     return torch.rand(*shape, requires_grad=True)
-
-
-def test_mark_of_once_differentiable_is_seen() -> None:
-    once, twice = applied(CubeOnce, leaf(2)), applied(Cube, leaf(2))
-    assert _autograd.is_marked_once_differentiable(node_of(once))
-    assert not _autograd.is_marked_once_differentiable(node_of(twice))
-    assert not _autograd.is_marked_once_differentiable(node_of(leaf(2).sin()))
 
 
 def attention() -> torch.Tensor:

@@ -18,25 +18,6 @@ def node_of(tensor: torch.Tensor) -> Any:
     return tensor.grad_fn
 
 
-def test_saved_result_is_connected_to_its_node() -> None:
-    result = leaf(2).tanh()
-    kept = _autograd.kept(node_of(result), "result")
-    assert kept.grad_fn is result.grad_fn
-    assert torch.equal(kept, result)
-
-
-def test_saved_input_comes_with_its_graph() -> None:
-    inner = leaf(2) * 2
-    assert _autograd.kept(node_of(inner.sin()), "self") is inner
-
-
-def test_negative_argument_is_negative() -> None:
-    x = leaf(2, 3)
-    assert _autograd.kept(node_of(x.softmax(-1)), "dim") == -1
-    assert _autograd.kept(node_of(x.sum((-1, 0))), "dim") == (-1, 0)
-    assert _autograd.kept(node_of(x.sum(0, keepdim=True)), "keepdim") is True
-
-
 def test_signed_undoes_unsigned_arguments() -> None:
     x = leaf(2, 3)
     read = _autograd.reader_of_kept("dim0", "dim1")(node_of(x.transpose(0, -1)))
@@ -44,13 +25,6 @@ def test_signed_undoes_unsigned_arguments() -> None:
     assert _autograd.signed(read) == (0, -1)
     assert _autograd.reader_of_kept("dim")(node_of(x.unsqueeze(1))) == 1
     assert _autograd.signed((None, (3, 2**64 - 2), True)) == (None, (3, -2), True)
-
-
-def test_shapes_around_node() -> None:
-    x = leaf(2, 3)
-    assert _autograd.shapes_around(node_of((x * 2).view(3, 2))) == ((2, 3), (3, 2))
-    second = x.split([1, 2], 1)[1]
-    assert _autograd.shapes_around(node_of(second.squeeze(1))) == ((2, 2), (2, 2))
 
 
 def test_modified_and_freed_tensors_raise() -> None:
@@ -144,37 +118,6 @@ def test_kept_arguments_depend_on_kind() -> None:
     assert not _autograd.keeps(node_of(leaf(2).max()), "keepdim")
 
 
-class Double(torch.autograd.Function):
-    """A custom function that transforms support."""
-
-    @staticmethod
-    def forward(x: torch.Tensor) -> torch.Tensor:
-        return x * 2
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        """Keep nothing."""
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        del ctx
-        return gradients[0] * 2
-
-
-def test_function_is_applied_inside_transform() -> None:
-    x = leaf(1)
-    result = _autograd.applied(Double, x)
-    result.backward()
-    assert (result.item(), _autograd.node_name(node_of(result))) == (2, "DoubleBackward")
-    assert x.grad is not None
-    assert x.grad.item() == 2
-
-    def function(x: torch.Tensor) -> Any:
-        return _autograd.applied(Double, x)
-
-    assert torch.func.grad(function)(torch.tensor(3.0)).item() == 2
-
-
 def test_interception_is_detected() -> None:
     seen = []
 
@@ -263,26 +206,6 @@ def test_packed_slot_is_not_unpacked() -> None:
         y = (holding(0.0) * 2.0).exp()
     assert results(y.grad_fn) == []
     assert unpacked == []
-
-
-class Square(torch.autograd.Function):
-    """Saves its input and a result."""
-
-    @staticmethod
-    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
-        y = x * x
-        ctx.save_for_backward(x, y)
-        return y
-
-    @staticmethod
-    def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
-        x: torch.Tensor = ctx.saved_tensors[0]
-        return 2 * x * gradient
-
-
-def test_custom_function_shows_results_of_other_nodes() -> None:
-    y: Any = Square.apply(holding(1.0) * 3.0)  # type: ignore[no-untyped-call]
-    assert results(y.grad_fn) == [("MulBackward0", 0, [3.0])]
 
 
 # --- What saved tensors say when they are read

@@ -1,7 +1,6 @@
 """Facts about nodes, one test each."""
 
 import threading
-import warnings
 import weakref
 from typing import Any
 
@@ -37,29 +36,6 @@ def test_name_attribute_on_ctx_does_not_hide_name() -> None:
     node = node_of(result)
     assert node.name == "doubled"
     assert _autograd.node_name(node) == "NamedBackward"
-
-
-def test_next_functions_have_output_numbers() -> None:
-    x = leaf(3)
-    first, _, third = x.unbind()
-    unbind = node_of(first)
-    assert _autograd.next_functions(node_of(first * third)) == ((unbind, 0), (unbind, 2))
-    assert _autograd.next_functions(node_of(x * torch.ones(3)))[1] == (None, 0)
-
-
-def test_forward_outputs_of_node() -> None:
-    node = node_of(torch.ones(2, 3, dtype=torch.complex64, requires_grad=True).unbind()[0])
-    cpu = torch.device("cpu")
-    assert _autograd.forward_outputs(node) == (((3,), torch.complex64, cpu),) * 2
-
-
-def test_forward_outputs_of_nested_tensors() -> None:
-    parts = [torch.ones(2, 3), torch.ones(4, 3)]
-    ragged = torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True)
-    with warnings.catch_warnings(action="ignore"):
-        strided = torch.nested.nested_tensor(parts, layout=torch.strided, requires_grad=True)
-    assert _autograd.forward_outputs(node_of(ragged * 2))[0].shape == (2, "ragged", 3)
-    assert _autograd.forward_outputs(node_of(strided * 2))[0].shape is None
 
 
 def test_nodes_of_one_type_share_a_name() -> None:
@@ -137,36 +113,6 @@ def test_leaf_with_history_is_detected() -> None:
     x.requires_grad = False
     x.mul_(leaf(2))
     assert [*map(_autograd.is_leaf_with_history, nodes)] == [False, True, False]
-
-
-def test_leaf_variables_of_nodes() -> None:
-    x, y = leaf(2), leaf(2)
-    product = node_of(x * y)
-    nodes = [product, *(node for node, _ in product.next_functions)]
-    leaves = _autograd.leaf_variables(nodes, map(type, nodes))
-    assert [*leaves] == [1, 2]
-    assert (leaves[1] is x, leaves[2] is y) == (True, True)
-
-
-def test_forward_class_of_custom_function() -> None:
-    assert _autograd.forward_class(node_of(outcome_of(Doubled, leaf(2)))) is Doubled
-    assert _autograd.forward_class(node_of(leaf(2) * 2)) is None
-
-
-def test_reading_sequence_number_uses_none() -> None:
-    x = leaf(2)
-    number = _autograd.next_sequence_nr()
-    assert _autograd.next_sequence_nr() == number
-    first, second = x.sin(), x.cos()
-    assert _autograd.sequence_nr(node_of(first)) == number
-    assert _autograd.sequence_nr(node_of(second)) == number + 1
-
-
-def test_sequence_numbers_of_many_nodes() -> None:
-    nodes = _autograd.walk([node_of(leaf(2).sin().cos())])
-    numbers = _autograd.sequence_nrs(nodes)
-    assert numbers == [*map(_autograd.sequence_nr, nodes)]
-    assert numbers[-1] is None
 
 
 def test_sequence_numbers_are_per_thread() -> None:

@@ -7,7 +7,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from leafgrad import _autograd
 from tests.apart import RunApart
-from tests.tensors import leaf, node_of
+from tests.tensors import leaf
 
 
 class WatchingDispatchMode(TorchDispatchMode):
@@ -27,51 +27,6 @@ def view_under_no_grad(base: torch.Tensor) -> torch.Tensor:
         return base[:]
 
 
-def test_gradient_edge_is_where_autograd_sends_gradient() -> None:
-    x = leaf(3)
-    third = x.unbind()[2]
-    node = node_of(x * 2).next_functions[0][0]
-    assert _autograd.gradient_edge(third) == (node_of(third), 2)
-    with torch.inference_mode():
-        assert _autograd.gradient_edge(x) == (node, 0)
-    assert _autograd.gradient_edge(torch.ones(3)) is None
-    with torch.no_grad():
-        unrecorded = x[0]
-    assert _autograd.gradient_edge(unrecorded) is None
-
-
-def test_edge_of_leaf_is_its_accumulator() -> None:
-    leaf = torch.ones(2, requires_grad=True)
-    with torch.no_grad():
-        edge = _autograd.edge_by_use(leaf)
-    assert edge == node_of(leaf * 2).next_functions[0]
-
-
-def test_edge_of_result_is_its_node_and_output() -> None:
-    parts = torch.ones(2, requires_grad=True).unbind()
-    assert _autograd.edge_by_use(parts[1]) == (parts[0].grad_fn, 1)
-
-
-def test_constant_and_unrecorded_view_have_no_edge() -> None:
-    leaf = torch.ones(2, requires_grad=True)
-    with torch.no_grad():
-        view = leaf[:1]
-    assert view.requires_grad
-    assert _autograd.edge_by_use(view) is _autograd.edge_by_use(torch.ones(2)) is None
-
-
-def test_only_leaf_with_own_flag_has_accumulator() -> None:
-    base = leaf(2)
-    constant = torch.ones(2)
-    early = constant[:]
-    constant.requires_grad_()
-    assert _autograd.has_accumulator(base)
-    assert _autograd.has_accumulator(torch.ones(2)[:].requires_grad_())
-    assert _autograd.has_accumulator(view_under_no_grad(base).requires_grad_())
-    assert not _autograd.has_accumulator(view_under_no_grad(base))
-    assert not _autograd.has_accumulator(early)
-
-
 def test_accumulator_check_runs_no_operation(
     watching_mode: Any,
 ) -> None:
@@ -86,17 +41,6 @@ def test_accumulator_check_runs_no_operation(
         assert not _autograd.has_accumulator(view)
 
 
-def test_path_between_has_nodes_on_paths_only() -> None:
-    x, y = (torch.ones(2, requires_grad=True) for _ in "xy")
-    inner = x.exp()
-    outputs = inner.sin() * y.cos() + inner
-    path = _autograd.path_between(outputs, x)
-    assert path is not None
-    assert {_autograd.node_name(node) for node in path.nodes} == {
-        *("AddBackward0", "MulBackward0", "SinBackward0", "ExpBackward0")
-    }
-
-
 def test_path_between_is_empty_or_none() -> None:
     x, y = (torch.ones(2, requires_grad=True) for _ in "xy")
     edge = _autograd.edge_by_use(x)
@@ -105,11 +49,6 @@ def test_path_between_is_empty_or_none() -> None:
     assert _autograd.path_between(x * 2, y) is None
     assert _autograd.path_between(torch.ones(2), y) is None
     assert _autograd.path_between(y, torch.ones(2)) is None
-
-
-def test_other_output_of_node_is_not_on_path() -> None:
-    first, second = torch.ones(2, requires_grad=True).unbind()
-    assert _autograd.path_between(first * 2, second) is None
 
 
 # --- One test a fact about the numbers that outlive a graph

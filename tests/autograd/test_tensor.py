@@ -1,7 +1,6 @@
 """Facts about tensors, one test each."""
 
 import re
-import warnings
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -47,30 +46,6 @@ def watched() -> Watching:
     return tensor
 
 
-def view_under_no_grad(base: torch.Tensor) -> torch.Tensor:
-    with torch.no_grad():
-        return base[:]
-
-
-def test_subclass_sees_no_read_while_unobserved() -> None:
-    tensor = watched()
-    with _autograd.unobserved():
-        assert tensor.requires_grad
-    assert Watching.calls == []
-    assert tensor.requires_grad
-    assert len(Watching.calls) == 1
-
-
-def test_mode_sees_no_read_while_unobserved(watching_mode: Any) -> None:
-    tensor = watched()
-    with watching_mode as mode:
-        with _autograd.unobserved():
-            assert tensor.requires_grad
-        assert mode.calls == []
-        assert tensor.requires_grad
-        assert len(mode.calls) == 1
-
-
 def test_plain_computation_bypasses_modes_and_transforms(watching_mode: Any) -> None:
     made: list[torch.Tensor] = []
 
@@ -96,15 +71,6 @@ def test_plain_computation_bypasses_modes_and_transforms(watching_mode: Any) -> 
         assert one.tolist() == [1, 2]
 
 
-def test_plain_read_bypasses_subclass() -> None:
-    tensor = watched()
-    with _autograd.unobserved():
-        assert tensor.shape == "anything"
-        Watching.calls.clear()
-        assert _autograd.plain(tensor, "shape") == (2,)
-    assert Watching.calls == []
-
-
 def test_parameters_are_known_by_type_or_mark() -> None:
     parameters = [torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(watched())]
     others = [torch.ones(2), torch.nn.Buffer(torch.ones(2)), watched()]
@@ -114,22 +80,10 @@ def test_parameters_are_known_by_type_or_mark() -> None:
     assert Watching.calls == []
 
 
-def test_views_are_detected() -> None:
-    assert _autograd.is_view(leaf(2)[:1])
-    assert not _autograd.is_view(leaf(2).detach())
-    assert not _autograd.is_view(leaf(2))
-
-
 def test_base_of_view() -> None:
     leaf = torch.ones(2, 3, requires_grad=True)
     assert _autograd.base(leaf[:, 1:][0]) is leaf
     assert _autograd.base(leaf) is None
-
-
-def test_view_of_parameter_is_detected() -> None:
-    weight = torch.nn.Parameter(torch.ones(2, 3), requires_grad=False)
-    tensors = [weight, weight.t(), weight.detach(), torch.ones(2)]
-    assert [is_parameter_or_view(t) for t in tensors] == [True, True, False, False]
 
 
 class Marked(torch.Tensor):
@@ -148,26 +102,6 @@ def test_facts_match_single_reads() -> None:
         told = _autograd.shape(one), one.dtype, one.device, nbytes
         assert facts(one) == (identity, (*told, is_own))
         assert facts(one, {identity}) == (identity, (*told, True))
-
-
-def test_version_counts_writes() -> None:
-    assert _autograd.version(torch.ones(2).add_(1).mul_(2)) == 2
-    with torch.inference_mode():
-        tensor = torch.ones(2)
-    assert _autograd.version(tensor) is None
-    with pytest.raises(RuntimeError, match="do not track version"):
-        tensor._version  # noqa: B018
-
-
-def test_storage_has_identity_and_bytes() -> None:
-    whole = torch.ones(4, dtype=torch.float64)
-    assert _autograd.storage(whole[1:]) == _autograd.storage(whole)
-    assert _autograd.storage(whole.clone()) != _autograd.storage(whole)
-    memory = _autograd.storage(whole[1:])
-    assert memory is not None
-    assert memory[1] == 32
-    assert memory[0] == whole.untyped_storage()._cdata
-    assert _autograd.storage(whole.to_sparse()) is None
 
 
 def test_storages_of_parameters() -> None:
@@ -212,51 +146,6 @@ def test_symbolic_bytes_are_none() -> None:
     assert environment.guards == []
 
 
-def with_grad(tensor: torch.Tensor) -> torch.Tensor:
-    tensor.grad = torch.ones_like(tensor)
-    return tensor
-
-
-@pytest.mark.parametrize(
-    ("tensor", "has_grad"),
-    [
-        (leaf(2), False),
-        (with_grad(leaf(2)), True),
-        (with_grad(torch.ones(2)), True),
-        (leaf(2) * 2, False),
-        (with_grad(leaf(2) * 2), True),
-        (with_grad(torch.ones(2)).mul_(leaf(2)), True),
-    ],
-    ids=["leaf", "filled leaf", "constant", "non-leaf", "assigned", "turned non-leaf"],
-)
-def test_has_grad_of_any_tensor(tensor: torch.Tensor, *, has_grad: bool) -> None:
-    assert _autograd.has_grad(tensor) is has_grad
-
-
-def test_has_grad_of_intermediate_tensor_does_not_warn() -> None:
-    tensor = leaf(2) * 2
-    filters = list(warnings.filters)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        assert not _autograd.has_grad(tensor)
-    assert caught == []
-    assert warnings.filters == filters
-    with pytest.warns(UserWarning, match="not a leaf"):
-        assert tensor.grad is None
-
-
-def test_invalid_views_are_detected() -> None:
-    base = leaf(2)
-    followed, from_unbind, from_no_grad = base[:], base.unbind()[0], view_under_no_grad(base)
-    views = [followed, from_unbind, from_no_grad]
-    assert [_autograd.is_invalid_view(view) for view in views] == [False] * 3
-    with torch.no_grad():
-        base.add_(1)
-    assert [_autograd.is_invalid_view(view) for view in views] == [False, True, True]
-    with pytest.raises(RuntimeError, match="modified inplace"):
-        from_unbind.is_leaf  # noqa: B018
-
-
 def test_function_modes_are_counted(watching_mode: Any) -> None:
     before = _autograd.function_modes()
     with watching_mode:
@@ -274,58 +163,6 @@ def test_inner_tensors_of_wrapper() -> None:
     with torch._subclasses.FakeTensorMode():
         others.append(torch.ones(2))
     assert [inner_tensors(other) for other in others] == [None] * 4
-
-
-def wrappers_seen(transform: Callable[..., Any]) -> list[str | None]:
-    """Return the names of the wrappers of the argument inside a transform, outer ones first."""
-    seen: list[str | None] = []
-
-    def look(tensor: torch.Tensor) -> torch.Tensor:
-        inside = tensor
-        while seen[-1:] != [None]:
-            seen.append(_autograd.functorch_wrapper(inside))
-            inside = _autograd.unwrapped(inside) if seen[-1] else inside
-        return tensor.sum()
-
-    transform(look)(leaf(2, 2))
-    return seen
-
-
-def pushed_forward(look: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda tensor: torch.func.jvp(look, (tensor,), (tensor,))
-
-
-@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
-@pytest.mark.parametrize(
-    ("transform", "wrappers"),
-    [
-        (lambda look: look, [None]),
-        (torch.vmap, ["vmap, level 1", None]),
-        (torch.func.grad, ["grad, level 1", None]),
-        (pushed_forward, ["jvp, level 1", None]),
-        (torch.func.functionalize, ["functionalize, level 1", None]),
-        (lambda look: torch.vmap(torch.func.grad(look)), ["grad, level 2", "vmap, level 1", None]),
-    ],
-    ids=["none", "vmap", "grad", "jvp", "functionalize", "grad in vmap"],
-)
-def test_functorch_wrapper_has_transform_and_level(
-    transform: Callable[..., Any], wrappers: list[str | None]
-) -> None:
-    assert wrappers_seen(transform) == wrappers
-
-
-@pytest.mark.parametrize("transform", [torch.vmap, torch.func.grad])
-def test_wrapper_that_outlives_its_transform_is_ended(
-    transform: Callable[..., Any],
-) -> None:
-    kept: list[torch.Tensor] = []
-
-    def keep(tensor: torch.Tensor) -> torch.Tensor:
-        kept.append(tensor * 1)
-        return tensor.sum()
-
-    transform(keep)(leaf(2))
-    assert _autograd.functorch_wrapper(kept[0]) == "ended"
 
 
 def test_batched_gradient_is_detected() -> None:

@@ -12,15 +12,6 @@ from leafgrad._autograd import traversal
 from tests.apart import RunApart
 from tests.tensors import leaf, node_of
 
-
-def test_node_has_name_of_pytorch() -> None:
-    assert _autograd.grad_fn_name(leaf(2) * 2) == "MulBackward0"
-    assert _autograd.grad_fn_name(leaf(2)) is None
-    written = torch.ones(2)
-    written[:1] = leaf(1)
-    assert _autograd.grad_fn_name(written) == "CopySlices"
-
-
 NAME_STEP_BY_STEP = """
 import threading
 import torch
@@ -85,28 +76,6 @@ def test_interrupted_walk_guards_graph(
         guarded += bool(node.metadata)
         node = after[0][0]
     assert guarded > 0
-
-
-def test_walk_meets_nodes_before_successors() -> None:
-    x = leaf(2)
-    a = x.sin()
-    b = a * a + x.cos()
-    names = [_autograd.node_name(node) for node in _autograd.walk([node_of(b), node_of(a)])]
-    kinds = ["Add", "Mul", "Cos", "Sin"]
-    assert names == [*(f"{kind}Backward0" for kind in kinds), "AccumulateGrad"]
-
-
-def test_walk_has_next_functions_of_each_node() -> None:
-    x = leaf(2)
-    a = x.sin()
-    b = a * a + torch.ones(2) * x.unbind()[1]
-    roots = [node_of(b), node_of(a)]
-    graph = _autograd.walk([*roots, node_of(b)])
-    assert set(roots) < set(graph)
-    places = {node: place for place, node in enumerate(graph)}
-    for node, successors in graph.items():
-        assert successors == node.next_functions
-        assert all(places[node] < places[after] for after, _ in successors if after is not None)
 
 
 def marks(tensor: torch.Tensor) -> list[object]:
