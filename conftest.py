@@ -7,11 +7,11 @@ import hypothesis
 import pytest
 import torch
 
-# Of docs, only the pages are tests. To import the demonstration would run its training.
+# In docs, only pages are tests. Importing the demonstration would run its training.
 collect_ignore = ["docs/_build", "docs/_extensions", "docs/conf.py"]
 collect_ignore += ["src/leafgrad/_debug/demonstration.py"]
 
-# Tests make objects by the million and few cycles: to search for these took 5 % of their time.
+# Tests create millions of objects and few cycles; searching for cycles took 5 % of their time.
 gc.set_threshold(20_000, 20, 20)
 
 hypothesis.settings.register_profile("leafgrad", deadline=None, derandomize=True)

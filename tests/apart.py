@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-# On such a stack some 3,000 steps of a graph, freed one within the other, are too many.
+# On such a stack, freeing about 3,000 steps of a graph recursively overflows.
 SMALL_STACK = ["/bin/sh", "-c", 'ulimit -s 512 && exec "$0" "$@"']
 PYTHON_ON_A_SMALL_STACK = [*([] if sys.platform == "win32" else SMALL_STACK), sys.executable]
 
@@ -18,7 +18,7 @@ FORKING = """
 import gc, json, os, sys
 import torch
 
-gc.freeze()  # no child need collect at its end what it was forked with
+gc.freeze()  # children do not collect inherited objects
 for line in sys.stdin:
     program, *files = json.loads(line)
     if not os.fork():

@@ -70,7 +70,7 @@ def disturbances(name: str, *, recorded: bool) -> Iterator[str]:
 def _alike(one: Tensor | None, other: Tensor | None) -> bool:
     if one is None or other is None:
         return one is other
-    return str(one) == str(other)  # of subclasses as well
+    return str(one) == str(other)  # subclasses too
 
 
 def made(name: str) -> Case:

@@ -54,7 +54,7 @@ def case(make: Callable[[int, DeviceMesh], Case]) -> Callable[[int, DeviceMesh],
     return make
 
 
-# --- What is said of a model, and what backward does
+# --- Diagnosis of a model, compared with backward
 
 
 def told_of(make: Callable[[], Case]) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def told_of(make: Callable[[], Case]) -> dict[str, Any]:
         warnings.simplefilter("always")
         with record(values=True) as recording:
             loss = made.loss()
-        warned.clear()  # those of the model
+        warned.clear()  # the parameters of the model
         model, known = made.model, dict(made.model.named_parameters())
         described = {name: describe_tensor(tensor) for name, tensor in known.items()}
         trace = trace_graph(
@@ -327,6 +327,6 @@ def run(rank: int, folder: str) -> None:
 
 
 if __name__ == "__main__":
-    import_module("torch._dynamo")  # which either process would, once a model is wrapped
-    gc.freeze()  # neither need go through what it was forked with
+    import_module("torch._dynamo")  # wrapping a model in one process would do it too
+    gc.freeze()  # children do not collect inherited objects
     start_processes(run, (sys.argv[1],), nprocs=COUNT, start_method=sys.argv[2])

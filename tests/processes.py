@@ -40,5 +40,5 @@ def is_running(process: int | str) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     state, *fields = stat.rpartition(")")[2].split()
-    # A number may come again, but not with the same start.
+    # A process id can be reused, but not with the same start time.
     return state != "Z" and begun[19:20] in ([], [fields[18]])

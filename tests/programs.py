@@ -21,7 +21,7 @@ from tests.messages import CODES
 SIZE = 4
 
 
-# --- Custom functions, each with another way to hand on gradients
+# --- Custom functions with different backward methods
 
 
 class Plain(torch.autograd.Function):
@@ -132,7 +132,7 @@ def applied(function: Any, *inputs: Any) -> Any:
     return function.apply(*inputs)
 
 
-# --- Cuts, each in one line, with the cause that is to be named
+# --- Cuts in one line each, with the expected cause
 
 
 def by_detach(h: Tensor) -> Tensor:
@@ -277,7 +277,7 @@ CUTS: dict[Callable[[Tensor], Tensor], tuple[str, str]] = {
 }
 
 
-# --- Steps that keep the path, or may not
+# --- Steps that may keep the path
 
 
 def written_into(a: Tensor, b: Tensor) -> Tensor:
@@ -422,7 +422,7 @@ def random_program(seed: int) -> Count:
     with record() as recording:
         loss, kept = _run(chance, names, [*leaves.values()])
     for leaf in leaves.values():
-        if chance.random() < 0.05:  # too late, or just before
+        if chance.random() < 0.05:  # too late or just in time
             leaf.requires_grad_(not leaf.requires_grad)
     return compared(f"seed {seed}: {names}", loss, {**leaves, **kept}, recording)
 

@@ -34,7 +34,7 @@ def one_of(count: int) -> Iterator[None]:
 
 def in_two_processes(program: Path, folder: Path) -> list[Any]:
     """Run a program that starts two processes; return what each of them leaves in the folder."""
-    # To fork saves an import of PyTorch, and is safe where not all are spawned by default.
+    # Forking saves an import of PyTorch, and is safe where it is the default.
     way = "spawn" if get_start_method() == "spawn" else "fork"
     command = [sys.executable, "-m", f"tests.{program.stem}", str(folder), way]
     root = Path(__file__).parents[1]

@@ -36,6 +36,19 @@ class Doubled(torch.autograd.Function):
         return 2 * gradients[0]
 
 
+class Cube(torch.autograd.Function):
+    """Has no Taylor rule, and records its backward."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        return 3 * ctx.saved_tensors[0] ** 2 * gradients[0]
+
+
 def custom(backward: Callable[..., Any]) -> Any:
     """Return a custom function that copies its input and has this backward."""
     methods = {

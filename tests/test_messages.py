@@ -87,7 +87,7 @@ def test_each_message_is_used() -> None:
     used = {key for _, key, _ in calls()}
     for _, nodes in source_nodes():
         used |= {key for node in nodes for key in keys_in(node) if re.search(r"\\\.|\.\+", key)}
-    # A hole of a formatted string matches any text, so enough of the key must be literal.
+    # A placeholder in an f-string matches any text, so enough of the key must be literal.
     patterns = [re.compile(key) for key in used if len(re.sub(r"\.\+|\W", "", key)) >= LEAST]
     unused = [
         key

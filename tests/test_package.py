@@ -21,7 +21,7 @@ PACKAGE = ROOT / "src" / "leafgrad"
 LIBRARY = sorted(PACKAGE.rglob("*.py"))
 DOOR = sorted((PACKAGE / "_autograd").rglob("*.py"))
 
-# --- The surface
+# --- Public names
 
 
 API = {
@@ -58,7 +58,7 @@ def test_torch_is_the_only_dependency() -> None:
     assert [name for name in required if "extra ==" not in name] == ["torch>=2.10"]
 
 
-# --- What imports what: import-linter holds the rest, in pyproject.toml
+# --- Imports that import-linter does not check
 
 
 def imported_modules(source: str) -> Iterator[str]:
@@ -78,10 +78,10 @@ def test_pages_use_public_names_only() -> None:
     assert {page: names for page, names in used.items() if names} == {}
 
 
-# --- One door to what PyTorch keeps private
+# --- Private parts of PyTorch
 
 BEHIND_THE_DOOR = {"next_functions"}
-PUBLIC = {"_fields", "_replace"}  # of a named tuple, documented by Python
+PUBLIC = {"_fields", "_replace"}  # members of named tuples are documented by Python
 REFLECTION = {"getattr", "hasattr", "setattr", "delattr"}
 
 
@@ -133,7 +133,7 @@ def test_private_access_is_detected(source: str, names: list[str]) -> None:
     assert list(private_accesses(source)) == names
 
 
-# --- Importing it changes nothing
+# --- Import
 
 IMPORT_AND_COMPARE = """
 import sys, warnings, random
@@ -162,7 +162,7 @@ def test_import_changes_nothing_and_loads_leafgrad_only(
     assert (run.stdout, run.stderr, run.returncode) == ("leafgrad\n", "", 0)
 
 
-# --- What is shipped
+# --- Wheel
 
 
 def test_wheel_has_each_module_and_py_typed(tmp_path: Path) -> None:

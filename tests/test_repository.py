@@ -27,7 +27,7 @@ def project(folder: str) -> dict[str, Any]:
     return declared
 
 
-# --- Where it lives
+# --- Repository and addresses
 
 
 @pytest.mark.parametrize("folder", PROJECTS)
@@ -70,7 +70,7 @@ def test_links_to_the_site_lead_to_pages() -> None:
             assert (ROOT / "docs" / f"{page.removeprefix('zh-cn/')}.md").is_file(), (file, page)
 
 
-# --- What is asked of who reports
+# --- Issue forms
 
 
 def commands_of_forms() -> Iterator[Any]:
@@ -87,7 +87,7 @@ def test_command_of_issue_form_prints_versions(command: str, run_apart: RunApart
     assert {torch.__version__, platform.python_version()} <= set(run.stdout.split())
 
 
-# --- What CI runs
+# --- CI
 
 
 def jobs(workflow: str) -> dict[str, Any]:

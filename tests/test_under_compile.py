@@ -22,10 +22,10 @@ from leafgrad import (
 )
 from tests.apart import RunApart
 
-# The compiler hides this warning of its own, but not where warnings are errors.
+# The compiler causes this warning and hides it, unless warnings are errors.
 pytestmark = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 
-# As aot_eager, but a graph, in which nothing of leafgrad is left, is split the plain and fast way.
+# Like aot_eager, but with the faster default partitioner.
 AOT = "aot_eager_default_partitioner"
 
 MODEL = nn.Sequential(nn.Linear(2, 8), nn.Tanh(), nn.Linear(8, 1)).double()
@@ -272,7 +272,7 @@ def test_recording_cannot_start_in_compiled_code() -> None:
 
 
 def test_functions_work_while_dynamo_traces(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What the compiler reads instead of running it.
+    # Values that the compiler computes while it traces.
     monkeypatch.setattr(torch.compiler, "is_dynamo_compiling", lambda: True)
     assert describe_tensor(points()).shape == (5, 2)
     with pytest.raises(RuntimeError, match=r"^record\(\) must start outside of a function"):

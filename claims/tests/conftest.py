@@ -191,7 +191,7 @@ class Building:
             if not file.exists() or file.read_text() != text:  # a rewritten file would look changed
                 file.write_text(text)
         status, warnings = io.StringIO(), io.StringIO()
-        # MyST-NB causes warnings of Sphinx; the translations of other tests must not change.
+        # MyST-NB triggers warnings of Sphinx, and translations of other tests must not change.
         with (
             docutils_namespace(),
             catch_warnings(action="ignore"),

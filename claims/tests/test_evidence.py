@@ -22,7 +22,7 @@ def words(verdict: PageVerdict) -> list[str]:
     return [claim.word for claim in verdict.claims]
 
 
-# --- What a function asserts is the evidence of who calls it
+# --- Checks inside functions count for the caller
 
 
 TOLD = "claim is FALSE: number == 1, where number is 2"
@@ -49,7 +49,7 @@ def test_claim_that_only_defines_a_function_has_no_evidence(judge: Judge) -> Non
     assert problem.message.startswith("claim numbers/helper has no evidence")
 
 
-# --- Which version judges it
+# --- Errors that do not refute
 
 
 @pytest.mark.parametrize("slip", ["nonsense()", "one = 1 +"], ids=["name", "syntax"])

@@ -167,7 +167,7 @@ HANGS = """\
 ```{code-cell} python
 import pathlib, time
 pathlib.Path("part").write_text(pathlib.Path("/proc/self/stat").read_text())
-pathlib.Path("part").rename("stat")  # so that a reader never sees half of it
+pathlib.Path("part").rename("stat")  # so that readers never see a partial file
 time.sleep(600)
 ```
 """
@@ -219,5 +219,5 @@ def test_closed_standard_output_ends_all_processes(tmp_path: Path) -> None:
         os.close(writer)
         _, error = running.communicate(timeout=60)
     assert (running.returncode, error) == (141, "")
-    if (stat := tmp_path / "stat").is_file():  # the page may not have begun
+    if (stat := tmp_path / "stat").is_file():  # the page may not have started yet
         wait(lambda: not is_running(stat.read_text()))

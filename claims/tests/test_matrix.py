@@ -121,7 +121,7 @@ def test_the_digest_changes_with_a_claim_and_with_nothing_else() -> None:
     assert len({digest_of(text) for text in (TWO, *CHANGED)}) == len(CHANGED) + 1
 
 
-# --- What cannot stay
+# --- Invalid files of runs
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_invalid_file_of_a_run_is_red(
     assert (status, line[: len(message)]) == (1, message)
 
 
-# --- The page
+# --- Ledger page
 
 
 def text_of(html: str) -> str:

@@ -285,7 +285,7 @@ def test_false_expression_is_red_in_its_sentence(built: Built) -> None:
         "claim executed claim-false: 1 > 2",
         "claim executed claim-false: 2 > 3",
         "claim executed: 1 < 2",
-        "claim executed: 1 > 2",  # outside its versions
+        "claim executed: 1 > 2",  # outside its version range
     ]
     style = (build.folder / "_build" / "html" / "_static" / "sphinx-claims.css").read_text()
     assert re.search(r"code\.literal\.claim-false \{[^}]*color: var\(--claims-false\)", style)

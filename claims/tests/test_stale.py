@@ -106,7 +106,7 @@ def test_excluded_page_is_listed_and_not_judged(build: Building) -> None:
     assert excluded in build.status.splitlines()
 
 
-# Settings that could hide a false page, in groups that do not contradict each other.
+# Settings that could hide a false page, in compatible groups.
 CONFIGURATIONS = {
     "force": [
         SILENT,

@@ -227,7 +227,7 @@ def test_facts_and_their_order_are_compared_in_prose(reviewed: Config) -> None:
     assert "unreviewed" in line
     assert main(["review", "zh_CN", "docs/leaf.md", "--accept"]) == 0
     assert told(reviewed) == []
-    keep(catalogue_of(reviewed), CATALOGUE)  # in the order of the sentence, but not reviewed
+    keep(catalogue_of(reviewed), CATALOGUE)  # unreviewed, in sentence order
     assert len(told(reviewed)) == 1
 
 

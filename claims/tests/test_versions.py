@@ -51,7 +51,7 @@ def of_two(verdict: PageVerdict) -> ClaimVerdict:
     return next(claim for claim in verdict.claims if claim.claim.id == "numbers/two")
 
 
-# --- The range
+# --- Version ranges
 
 
 RANGES = """\
@@ -92,7 +92,7 @@ def test_version_2_10_is_not_read_as_a_number() -> None:
     assert (claim.since, claim.until) == ("2.10", "2.20")
 
 
-# --- Inside of it
+# --- Inside the range
 
 
 @pytest.mark.parametrize(("value", "word"), [(1, "true"), (2, "false")])
@@ -102,7 +102,7 @@ def test_claim_inside_its_versions_is_judged_as_usual(value: int, word: str, jud
     assert of_two(verdict).word == word
 
 
-# --- Outside of it
+# --- Outside the range
 
 FAILING = {
     "an assert": cell("assert one() == 2"),

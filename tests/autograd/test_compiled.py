@@ -34,7 +34,7 @@ def test_saved_argument_is_named_by_position() -> None:
     assert [slot.state for slot in slots] == ["live", "live"]
 
 
-# The compiler hides this warning of its own, but not where warnings are errors.
+# The compiler causes this warning and hides it, unless warnings are errors.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 def test_outside_compiled_code_runs_eagerly() -> None:
     def graph_name(x: torch.Tensor) -> str | None:
@@ -97,7 +97,7 @@ def test_fake_tensor_of_compiler_is_without_values(*, is_within: bool) -> None:
         assert _autograd.is_without_values(torch.ones(2)) == is_within
 
 
-# --- What compiled code saved is as it was after a backward of it was looked at
+# --- Donated buffers
 
 
 def is_donating() -> bool:
@@ -110,7 +110,7 @@ def test_donated_buffers_are_restored_without_new_versions() -> None:
 
     faster: Any = torch.compile(waves, backend="aot_eager")
     x = torch.ones(2, requires_grad=True)
-    y = faster(x)  # older versions of PyTorch let the node of an output go with it
+    y = faster(x)  # older versions of PyTorch free the node with its output
     node = y.grad_fn
     kept = [*node.saved_tensors]
     before = [(tensor.clone(), tensor._version) for tensor in kept]

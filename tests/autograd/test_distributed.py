@@ -39,7 +39,7 @@ def told_of(parameters: list[torch.Tensor]) -> list[Any]:
 def test_sharded_parameter_is_found_by_its_gathered_leaf(mesh: Any) -> None:
     model = sharded(mesh)
     parameters = [*model.parameters()]
-    assert told_of(parameters) == [None, None]  # it was never whole
+    assert told_of(parameters) == [None, None]  # it was never gathered
     node = model(torch.ones(1, 4)).grad_fn
     leaves = [after.variable for after, _ in node.next_functions if hasattr(after, "variable")]
     found = told_of(parameters)
@@ -118,7 +118,9 @@ def test_reduction_put_off_leaves_static_graph_unset(mesh: Any) -> None:
     with _autograd.reduction_put_off(graph):
         torch.autograd.grad(loss, model.module.weight, retain_graph=True)
     seen = [model._static_graph_delay_allreduce_enqueued]
-    with pytest.raises(RuntimeError, match="the hook result"):  # nobody is there to send it to
+    with pytest.raises(
+        RuntimeError, match="the hook result"
+    ):  # there is no other process to send it to
         torch.autograd.grad(loss, model.module.weight, retain_graph=True)
     seen.append(model._static_graph_delay_allreduce_enqueued)
     with _autograd.reduction_put_off(graph):

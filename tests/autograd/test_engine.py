@@ -128,7 +128,7 @@ def test_running_backward_is_detected() -> None:
     assert (seen, _autograd.is_backward_running()) == ([True], False)
 
 
-# --- A backward pass that nobody sees gives what PyTorch's own gives, and leaves no trace
+# --- Backward passes without hooks
 
 
 class Mixed(torch.autograd.Function):
@@ -215,7 +215,9 @@ def assert_as_pytorch(outputs: Tensor, inputs: Tensor) -> None:
     for _ in range(2):
         ours = gradient_of(outputs, inputs, weight)
         assert ours is not None
-        torch.testing.assert_close(ours, theirs, rtol=1e-14, atol=1e-14)  # sums in any order
+        torch.testing.assert_close(
+            ours, theirs, rtol=1e-14, atol=1e-14
+        )  # the order of the sum is not defined
         assert not ours.requires_grad
 
 
@@ -223,7 +225,7 @@ def assert_as_pytorch(outputs: Tensor, inputs: Tensor) -> None:
 def test_unseen_gradient_matches_pytorch(function: Callable[[Tensor], Tensor]) -> None:
     x = points()
     assert_as_pytorch(function(x), x)
-    result = x * 1.5  # what is no leaf
+    result = x * 1.5  # not a leaf
     assert_as_pytorch(function(result), result)
 
 

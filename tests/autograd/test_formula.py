@@ -258,7 +258,7 @@ def test_formula_that_raises_for_first_input_only_is_accepted() -> None:
     y.sum().backward()
 
 
-# --- Facts that hold the findings on functions, operators and checkpoints
+# --- Custom functions, operators and checkpoints
 
 
 class Keeps(torch.autograd.Function):
@@ -279,7 +279,7 @@ class Keeps(torch.autograd.Function):
 def test_tensor_kept_without_graph_is_detected() -> None:
     x = torch.ones(2, requires_grad=True)
     expected = {"result": True, "attribute": True, "input": False, "output": False, "": None}
-    # Before 2.12, a node frees what it saved when its output dies.
+    # Before 2.12, a node frees its saved tensors when its output is deleted.
     made = {what: Keeps.apply(x, what) for what in expected}  # type: ignore[no-untyped-call]
     found = {what: _autograd.keeps_without_graph(one.grad_fn) for what, one in made.items()}
     assert found == expected

@@ -208,7 +208,7 @@ def test_packed_slot_is_not_unpacked() -> None:
     assert unpacked == []
 
 
-# --- What saved tensors say when they are read
+# --- Freed saved tensors
 
 
 def test_saved_tensors_are_at_hand_until_freed() -> None:

@@ -45,7 +45,7 @@ def test_results_are_no_arguments() -> None:
     [
         ("MulBackward0", "Mul", "Mul"),
         ("CopyBackwards", "CopyBackwards", "Copy"),
-        ("ZeroBackward", "Zero", "ZeroBackward"),  # a custom function's
+        ("ZeroBackward", "Zero", "ZeroBackward"),  # the name of a custom function
         ("ThresholdBackwardBackward0", "ThresholdBackward", "ThresholdBackward"),
         ("AccumulateGrad", "AccumulateGrad", "AccumulateGrad"),
     ],
@@ -54,7 +54,7 @@ def test_stems_of_node_names(node: str, stem: str, own_stem: str) -> None:
     assert (_autograd.stem(node), _autograd.own_stem(node)) == (stem, own_stem)
 
 
-# --- One test a fact about what PyTorch's formulas hand on whatever arrives
+# --- Formulas that return zeros
 
 
 def leaf() -> torch.Tensor:

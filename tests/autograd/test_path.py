@@ -51,7 +51,7 @@ def test_path_between_is_empty_or_none() -> None:
     assert _autograd.path_between(y, torch.ones(2)) is None
 
 
-# --- One test a fact about the numbers that outlive a graph
+# --- Sequence numbers and the living graph
 
 
 def test_leaves_and_results_have_distinct_numbers() -> None:

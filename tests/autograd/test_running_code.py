@@ -93,7 +93,7 @@ def test_stepping_optimizer_is_found_by_frame() -> None:
     assert [name for name in optimizer.found if name] == ["Custom"]
 
 
-# --- One test a fact about how parameters are made, and about the state of a module
+# --- Creation of parameters
 
 
 def test_watched_parameters_reports_own_thread_only() -> None:
@@ -114,7 +114,7 @@ def test_watched_parameters_reports_own_thread_only() -> None:
     assert "__call__" not in vars(type(nn.Parameter))
 
 
-# --- What PyTorch leaves of a hook on all modules, for which leafgrad removes it by its own door
+# --- Removal of global module hooks
 
 
 def hooked() -> torch.utils.hooks.RemovableHandle:

@@ -13,7 +13,7 @@ from leafgrad._autograd.saved import Slot
 from leafgrad._autograd.tensor import facts
 from tests.tensors import leaf, node_of, outcome_of
 
-# From 2.12 on; before, a node answers for all slots of an attribute at once.
+# Before 2.12, a node reports only on all slots of an attribute together.
 EACH_SLOT_CAN_BE_ASKED = hasattr(torch._C._autograd.SavedTensor, "unpack")
 
 
@@ -53,7 +53,7 @@ def test_list_of_slots_is_freed_as_one() -> None:
     assert slot_states(y) == {"indices": "freed"}
 
 
-# PyTorch keeps them with the block's frame since 2.13; before, Python finds them nowhere.
+# Stored with the frame of the block since 2.13; not reachable from Python before.
 INPUTS_OF_A_BLOCK = (
     {"checkpoint.inputs[0]": "live"}
     if hasattr(torch.utils.checkpoint._CheckpointFrame, "save_inputs")

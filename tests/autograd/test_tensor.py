@@ -180,7 +180,7 @@ def test_batched_gradient_is_detected() -> None:
     assert seen == [False, True, True]
 
 
-# --- The numbers in tensors: which can be read, unseen, and to which output they belong
+# --- Reading values
 
 
 def fake() -> torch.Tensor:

@@ -28,8 +28,8 @@ from tests.trace.operators.operators import (
 
 WRONG_FORMULAS = wrong_formulas.WRONG_FORMULAS
 HIGHEST = 4
-COSTLY = {"grid_sampler_2d": 2, "grid_sampler_3d": 2}  # orders: the third takes a minute
-# Central differences of sixth order, and the mean of neighbours that leaves the sixth derivative.
+COSTLY = {"grid_sampler_2d": 2, "grid_sampler_3d": 2}  # highest order: the third takes a minute
+# Weights of central differences of sixth order, and of the mean of neighbours.
 DIFFERENCES = {-3: -1 / 60, -2: 3 / 20, -1: -3 / 4, 1: 3 / 4, 2: -3 / 20, 3: 1 / 60}
 NEIGHBOURS = {-3: 1 / 20, -2: -6 / 20, -1: 15 / 20, 1: 15 / 20, 2: -6 / 20, 3: 1 / 20}
 
@@ -55,7 +55,7 @@ class Verdict(NamedTuple):
 
 def judge(operator: str, sample: int, given: Any) -> Verdict | None:
     """Compare the derivatives of a sample; return None where there is nothing to compare."""
-    for scale in (1.0, 0.03):  # along which way fewer kinks lie
+    for scale in (1.0, 0.03):  # a shorter way crosses fewer kinks
         function = partial(moved, operators()[operator], given, scale)
         order = wrong_order(function, COSTLY.get(operator, HIGHEST))
         if order is not None:
@@ -84,7 +84,7 @@ def moved(operator: Any, given: Any, scale: float, t: Tensor) -> Tensor:
     for tensor in tensors_in(made):
         if tensor.requires_grad and tensor.layout is torch.strided and not tensor.is_nested:
             real = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
-            if real.dtype == torch.float64:  # differences say nothing in less precision
+            if real.dtype == torch.float64:  # finite differences need double precision
                 total = total + (real * draw(real)).sum()
     return total
 
@@ -199,7 +199,7 @@ def blame(found: Sequence[Verdict]) -> dict[str, tuple[int, str | None]]:
             blamed[kind.name] = min(row, known, key=lambda each: (each[0], each[1] or ""))
     unexplained = [v for v in wrong if blamed.keys().isdisjoint(kind.name for kind in v.nodes)]
     assert not unexplained
-    # What only a GPU has is made of the same formula: batchnorm_double_backward.
+    # GPU nodes use the same formula, batchnorm_double_backward.
     for name, device in product([*blamed], ("Cudnn", "Miopen")):
         if name.startswith("NativeBatchNormBackward"):
             blamed[name.replace("Native", device)] = blamed[name]

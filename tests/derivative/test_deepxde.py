@@ -164,7 +164,7 @@ def test_step_that_starts_differently_computes_nothing_ahead(
         y = outputs(x)
         for j in orders:
             grad.hessian(y, x, i=j, j=j)
-    x = points(3)  # another step, though nobody said so: the points are others
+    x = points(3)  # new points start another step without a call of clear()
     grad.jacobian(x.prod(dim=1, keepdim=True), x, j=2)
     assert calls == [[(2, 0)], [(0, 2)], [(0, 2), (2, 0)], [(0, 0, 1)]]
 

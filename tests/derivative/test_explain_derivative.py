@@ -14,19 +14,7 @@ from leafgrad.types import DerivativeExplanation
 from tests.derivative.refusals import words
 from tests.derivative.taylor.oracle import rows
 from tests.messages import message
-
-
-class Cube(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return x**3
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        (x,) = ctx.saved_tensors
-        sent: Tensor = 3 * x**2 * gradient
-        return sent
+from tests.tensors import Cube
 
 
 class Unread(Cube):

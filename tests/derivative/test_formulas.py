@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import partial
 from itertools import product
-from typing import Any
 
 import pytest
 import torch
@@ -12,6 +11,7 @@ from torch.nn import functional
 
 from leafgrad import higher_order_grad
 from tests.derivative.formulas import WRONG_FORMULAS, sweep, verdicts
+from tests.tensors import Cube
 from tests.trace.operators.operators import quiet_table
 
 
@@ -38,7 +38,7 @@ def test_listed_formula_is_wrong_in_this_pytorch(operator: str, node: str) -> No
     with quiet_table():
         verdict = next((each for each in verdicts([operator]) if each.wrong is not None), None)
     if node == "NativeBatchNormBackwardBackward0" and torch.__version__ >= "2.14.1":
-        assert verdict is None  # right since then, and still refused
+        assert verdict is None  # the formula is right since then, but still refused
         return
     assert verdict is not None
     (kind,) = (kind for kind in verdict.nodes if kind.name == node)
@@ -55,7 +55,7 @@ def normalised(h: Tensor) -> Tensor:
 
 
 Operation = Callable[[Tensor], Tensor]
-# With a right way to write each, and the highest order that is right in PyTorch.
+# Each with an equivalent that is right, and the highest order that is right in PyTorch.
 WRONG: dict[str, tuple[Operation, Operation, int]] = {
     "NativeLayerNormBackward0": (lambda h: functional.layer_norm(h, (4,)), normalised, 2),
     "NativeBatchNormBackward0": (
@@ -77,19 +77,6 @@ WRONG: dict[str, tuple[Operation, Operation, int]] = {
         0,
     ),
 }
-
-
-class Cube(torch.autograd.Function):
-    """Has no Taylor rule."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return x**3
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        return 3 * ctx.saved_tensors[0] ** 2 * gradients[0]
 
 
 def cube(x: Tensor) -> Tensor:

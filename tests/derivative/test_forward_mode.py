@@ -13,7 +13,7 @@ from tests.derivative.refusals import words
 from tests.derivative.taylor.oracle import rows
 from tests.messages import message
 
-# PyTorch's, as the first dual tensor is made.
+# PyTorch warns when the first dual tensor is created.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.torch.jit.script. is deprecated:DeprecationWarning"
 )

@@ -195,7 +195,7 @@ def test_unused_inputs_give_zeros_with_allow_unused() -> None:
     assert first.tolist() == [[0.0, 0.0]] * 5
 
 
-# --- outputs as a function
+# --- Functions as outputs
 
 
 def test_function_is_evaluated_at_inputs() -> None:
@@ -259,7 +259,7 @@ def test_function_is_evaluated_at_inference_tensor() -> None:
     assert higher_order_grad(lambda x: x**3, x, 2).tolist() == [[6.0], [6.0]]
 
 
-# --- Ordinary surroundings
+# --- Hooks, offloading and evaluation modes
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ def test_a_nan_in_one_row_stays_in_that_row() -> None:
     assert derivative.isnan().tolist() == [[False], [True], [False]]
 
 
-# --- What it leaves alone
+# --- No side effects
 
 
 def test_existing_gradients_are_unchanged() -> None:
@@ -389,7 +389,7 @@ def test_changed_constant_derivative_needs_a_graph() -> None:
         laplacian(higher_order_grad(x.sum(1), x, (2, 0), create_graph=False), x)
 
 
-# --- What TorchScript runs
+# --- TorchScript
 
 
 def silu(x: Tensor) -> Tensor:
@@ -415,7 +415,7 @@ def test_scripted_function_has_derivatives_of_original(
     scripted: Any = torch.jit.script(function)
     weight = torch.linspace(-1, 1, 8, dtype=torch.float64).sin().view(2, 4).requires_grad_()
     points = table()
-    for _ in range(4):  # its compiler looks at the first calls, and differentiates later ones
+    for _ in range(4):  # TorchScript profiles the first calls and optimizes later ones
         ours, theirs = (
             higher_order_grad(
                 apply(points @ weight), points, [(2, 0), (1, 1), (2, 1)], rows="independent"
@@ -457,7 +457,7 @@ def test_scripted_function_that_mixes_rows_is_refused() -> None:
             higher_order_grad(scripted(x), x, 2, rows="independent")
 
 
-# --- What is left behind
+# --- State after a call
 
 
 def fallback(x: Tensor) -> tuple[Tensor, Tensor]:

@@ -61,7 +61,7 @@ def test_result_has_shape_of_outputs(shape: tuple[int, ...], channels: tuple[int
     assert result.shape == outputs.shape
 
 
-# --- The gradient from the same pass
+# --- with_gradient
 
 
 def with_channels(points: Tensor) -> Tensor:

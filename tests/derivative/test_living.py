@@ -15,7 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from leafgrad import higher_order_grad
 from leafgrad._derivative import living
 from leafgrad._derivative.taylor import Taylor
-from tests.derivative.test_refusals import Cube
+from tests.tensors import Cube
 
 ORDERS = [(1, 0), (0, 1), (2, 0), (1, 1)]
 

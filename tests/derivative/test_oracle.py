@@ -124,7 +124,7 @@ NETWORKS = {
 }
 
 
-# Their kinks, and what PyTorch's own third derivative of LayerNorm is worth, are tested apart.
+# Kinks and LayerNorm, whose third derivative is wrong in PyTorch, have tests of their own.
 SMOOTH = [name for name in NETWORKS if name not in {"relu", "layer norm"}]
 
 

@@ -32,7 +32,7 @@ def differentiate(order: Any, shapes: Shapes) -> Any:
     return higher_order_grad(outputs, x, order)
 
 
-# --- What counts as an order
+# --- Types of orders
 
 
 @pytest.mark.parametrize("two", [np.int64(2), np.uint8(2), torch.tensor(2), np.array(2), Two.TWO])

@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 from leafgrad import higher_order_grad, laplacian
 from tests.derivative.refusals import words
 from tests.messages import message
+from tests.tensors import Cube
 
 
 def column(rows: int = 5) -> Tensor:
@@ -411,7 +412,7 @@ def test_independent_rows_option_is_not_suggested_if_rows_surely_mix(
     with pytest.raises(RuntimeError, match=words("rows-must.row")) as caught:
         higher_order_grad(points * reduce(points), points, (1, 0))
     assert "rows=" not in str(caught.value)
-    pattern = words("rows-must.promise")  # products may be with zeros
+    pattern = words("rows-must.promise")  # a matrix product may multiply by zeros
     assert_refused(pattern, RuntimeError, points @ points.T @ points, points, (1, 0))
 
 
@@ -424,19 +425,6 @@ def test_error_names_row_that_reaches_others() -> None:
 
 
 # --- What can be differentiated only once
-
-
-class Cube(torch.autograd.Function):
-    """The cube of a tensor, with a backward that records itself."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return x**3
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        return 3 * ctx.saved_tensors[0] ** 2 * gradients[0]
 
 
 class Once(Cube):
@@ -673,7 +661,7 @@ def test_backward_that_mixes_rows_is_accepted_for_single_row() -> None:
 def test_twice_differentiable_function_is_refused_at_order_three() -> None:
     x = column()
     outputs = applied(OnceSecond, x)
-    promise: dict[str, Any] = {"rows": "independent"}  # as Once does not show what it does to them
+    promise: dict[str, Any] = {"rows": "independent"}  # Once does not show whether it mixes rows
     second = higher_order_grad(outputs, x, 2, create_graph=False, **promise)
     torch.testing.assert_close(second, 6 * x.detach())
     once = message("derivative.double-backward.once")
@@ -716,7 +704,9 @@ def test_call_within_export_is_refused_with_advice() -> None:
 
 def test_unknown_node_is_refused() -> None:
     x = column()
-    outputs = torch._foreach_exp([x])[0]  # of which the kind is known, but not what it saves
+    outputs = torch._foreach_exp([x])[
+        0
+    ]  # the kind of node is known, but it hides its saved tensors
     assert_refused(words("double-backward.unknown"), RuntimeError, outputs, x, 2)
 
 
@@ -738,7 +728,7 @@ def test_exponentially_growing_graph_is_refused() -> None:
     torch.testing.assert_close(
         higher_order_grad(outputs, x, 4, method="reverse"), higher_order_grad(outputs, x, 4)
     )
-    higher_order_grad(x.exp(), x, 30, method="reverse")  # which grows by one node each time
+    higher_order_grad(x.exp(), x, 30, method="reverse")  # this graph grows by one node per order
 
 
 @pytest.mark.parametrize("rows", [1, 5])

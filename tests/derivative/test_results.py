@@ -67,7 +67,9 @@ def test_write_into_result_changes_no_other_result(
     storages = [result.untyped_storage().data_ptr() for result in results]
     assert len({*storages}) == len(results)
     assert all(result._base is None for result in results)
-    squares = [result.square() for result in results[1:]]  # which save what is not written into
+    squares = [
+        result.square() for result in results[1:]
+    ]  # these save results that are not written into
     results[0].mul_(3)
     assert_same([results[0], *results[1:]], [expected[0] * 3, *expected[1:]])
     if create_graph:

@@ -15,7 +15,7 @@ from tests.derivative.row_matrices import Verdict, compare, special
 from tests.trace.operators.operators import operators
 
 EFFORTS = pytest.mark.parametrize("effort", [1, pytest.param(4, marks=pytest.mark.sweep)])
-LARGEST = 60  # elements of an input, and of a result
+LARGEST = 60  # most elements of an input or a result
 
 
 def applications(op: Any, most: int) -> Iterator[tuple[Callable[[Tensor], Any], Tensor]]:
@@ -38,7 +38,7 @@ def applications(op: Any, most: int) -> Iterator[tuple[Callable[[Tensor], Any], 
                     if tensor.shape[axis] > 1:
                         yield (
                             _applied(op, flat, spec, place, axis),
-                            # A copy: `as_strided` finds the same elements at all points.
+                            # Copied so that `as_strided` reads the same elements at all points.
                             tensor.detach()
                             .movedim(axis, 0)
                             .clone(memory_format=torch.contiguous_format),
@@ -108,7 +108,7 @@ def verdicts(op: Any, most: int, kinds: set[str]) -> Iterator[Verdict]:
 # --- Random compositions
 
 COLUMNS = 3
-# Each maps (rows, 3) to (rows, 3), with numbers of its own.
+# Each maps (rows, 3) to (rows, 3) with its own random numbers.
 APART: list[Callable[[Tensor, random.Random], Tensor]] = [
     lambda x, _: x.sin() * x,
     lambda x, _: (x * x).exp(),
@@ -140,7 +140,7 @@ APART: list[Callable[[Tensor, random.Random], Tensor]] = [
     lambda x, _: x.view(-1, 1, 3).repeat(1, 2, 1).reshape(-1, 6)[:, ::2],
     lambda x, _: x.renorm(2, 0, 1.0),
 ]
-# Each joins rows, or moves them.
+# Each mixes or moves rows.
 MIXERS: list[Callable[[Tensor, random.Random], Tensor]] = [
     lambda x, r: x + 0.5 * x.roll(r.randrange(1, len(x)), 0),
     lambda x, _: x.flip(0),
@@ -273,7 +273,7 @@ def test_no_composition_that_mixes_rows_is_proven_independent(
 
 # --- All operators
 
-# Whose samples do not fit with other values, or whose gradients are defined up to a phase.
+# Operators that refuse other values than their samples, or have gradients up to a phase.
 NOT_HERE = {
     "linalg.eig",
     "nn.functional.binary_cross_entropy",
@@ -302,7 +302,7 @@ def test_no_operator_mixes_rows_that_were_proven_independent(
         print(f"\n{len(kinds)} kinds, {dict(counts)}, mismatches 0")  # noqa: T201
 
 
-# --- What was answered wrongly
+# --- Wrong results that were found
 
 POINTS = torch.tensor([[0.0], [0.0], [0.7], [1.3]], dtype=torch.float64)
 ANSWERED_WRONGLY: dict[str, tuple[Callable[[Tensor], Tensor], Tensor]] = {

@@ -58,7 +58,7 @@ def test_results_match_on_both_sides_of_size_threshold(
     for most in (small_networks._MOST_ELEMENTS, {(2, 2): 1, (2, 3): 1, (3, 3): 1}):
         monkeypatch.setattr(small_networks, "_MOST_ELEMENTS", most)
         monkeypatch.setattr(small_networks, "_plans", {})
-        for _ in range(2):  # The second call follows the plan that the first one kept.
+        for _ in range(2):  # The second call uses the cached plan.
             x = torch.linspace(-1, 1, 5 * columns).double().reshape(5, columns)
             parts = [part.clone().requires_grad_() for part in x.split(1, 1)]
             inputs = tuple(parts) if is_several else x.requires_grad_()

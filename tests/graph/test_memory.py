@@ -22,7 +22,7 @@ def by_name(shares: tuple[MemoryShare, ...]) -> dict[str, int]:
     return {share.name: share.bytes_without_parameters for share in shares}
 
 
-# --- The sums
+# --- Totals
 
 
 def prose(kept: GraphMemory) -> str:
@@ -133,7 +133,7 @@ def test_write_into_wrapper_is_found() -> None:
     assert [write.operation for write in saved.writes] == ["mul_"]
 
 
-# --- The groups
+# --- Grouping
 
 
 def test_kinds_are_sorted_by_bytes() -> None:
@@ -164,7 +164,7 @@ def offloaded() -> torch.Tensor:
 
 
 def recomputed() -> torch.Tensor:
-    x = leaf(4)  # given as no argument, which would be kept
+    x = leaf(4)  # not passed as an argument, which would be saved
     result: torch.Tensor = checkpoint(lambda: x.exp().sin(), use_reentrant=False)
     return result
 
@@ -204,7 +204,7 @@ def test_state_of_saved_tensor_is_counted_and_explained(
 
 
 def selectively(products: list[torch.Tensor], **options: bool) -> torch.Tensor:
-    weight = torch.ones(4, 8)  # saved as it is, since a block does not compute it
+    weight = torch.ones(4, 8)  # an input of the block is saved, not recomputed
 
     def block(x: torch.Tensor) -> torch.Tensor:
         products.append(x.exp() @ weight)
@@ -260,7 +260,7 @@ def test_hiding_nodes_are_counted() -> None:
     assert message("memory.hiding", nodes="1 node") in prose(kept)
 
 
-# --- The forms
+# --- Text
 
 
 def test_text_of_memory() -> None:

@@ -80,7 +80,7 @@ def test_input_is_in_no_frame_unless_no_leaf_is_named() -> None:
 
 
 def test_each_call_of_module_has_a_frame() -> None:
-    assert titles(twice()) == ["inner.0: Linear"] * 2  # the leaves are of both
+    assert titles(twice()) == ["inner.0: Linear"] * 2  # the leaves belong to both
 
 
 @pytest.mark.parametrize("trace", [polynomial(), transformer()], ids=["no module", "too large"])

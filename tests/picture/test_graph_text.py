@@ -277,7 +277,7 @@ def test_star_stands_for_differing_numbers_in_module_names() -> None:
     model.append(nn.Linear(2, 1))
     trace = trace_graph(model(torch.ones(1, 2)), names=model)
     names = [line.split()[0] for line in str(trace).splitlines()[3:6]]
-    assert names == ["*.0", "the", "9"]  # that in between is of the outermost
+    assert names == ["*.0", "the", "9"]  # the module in between is the outermost one
     for name in ("*.0", "9"):
         assert f">{name}" in trace.to_svg(fold=name)
 
@@ -286,7 +286,9 @@ def test_modules_with_numbered_names_are_folded_together() -> None:
     model = nn.Sequential(OrderedDict((f"conv{i}", nn.Linear(2, 2)) for i in range(12)))
     trace = trace_graph(model(torch.ones(1, 2)), names=model)
     assert "\nconv*      12     48 " in str(trace)
-    assert ">conv*: Linear ×10<" in trace.to_svg(fold="conv*")  # all but the first and the root
+    assert ">conv*: Linear ×10<" in trace.to_svg(
+        fold="conv*"
+    )  # every node except the first and the root
 
 
 NAME = "a_name_that_is_longer_than_a_terminal_is_wide_" * 3
@@ -334,7 +336,7 @@ def test_html_of_large_graph_is_text_with_escaped_names() -> None:
     assert "<Than>" not in html
 
 
-# --- How wide it is
+# --- Width
 
 
 def far_too_wide() -> Any:
@@ -401,10 +403,10 @@ def test_wide_letters_keep_columns_aligned() -> None:
     x, y = leaf(2), leaf(2)
     lines = str(trace_graph(x * y, names={"\u5f20\u91cf": x, "b": y})).splitlines()
     rows = [line for line in lines if "AccumulateGrad" in line]
-    assert [line.index("(2,)") for line in rows] == [25, 27]  # a wide letter has two
+    assert [line.index("(2,)") for line in rows] == [25, 27]  # a wide letter takes two columns
 
 
-# --- What is folded, in numbers
+# --- Folded numbers
 
 
 def test_folded_text_has_norms_per_module() -> None:

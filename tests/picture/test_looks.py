@@ -18,7 +18,7 @@ from tests.picture.test_svg import classes, meanings, texts
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-# --- Which way
+# --- Direction
 
 
 def test_forward_picture_has_root_at_bottom_and_names_of_functions() -> None:
@@ -44,7 +44,7 @@ def test_forward_tooltip_has_name_of_node() -> None:
 def test_forward_picture_has_shapes_at_arrows() -> None:
     trace = polynomial()
     written = texts(trace.to_svg(direction="forward"))
-    assert written.count("(3,)") == 1 + 3  # in the root, and at the arrows of the other three
+    assert written.count("(3,)") == 1 + 3  # in the root and at three arrows
     picture = trace.to_svg(direction="forward")
     labels = re.search(r'<g class="labels">(.*?)</g>', picture)
     assert labels is not None
@@ -140,7 +140,7 @@ def test_page_selects_requested_colour() -> None:
     assert '<option value="class" selected="">' in polynomial().to_html()
 
 
-# --- What is refused
+# --- Refused arguments
 
 
 @pytest.mark.parametrize(("option", "value"), [("direction", "up"), ("color", "red")])

@@ -125,7 +125,7 @@ def test_tooltip_of_module_has_twelve_leaves_at_most() -> None:
     trace = recorded(nn.Sequential(nn.Sequential(*[nn.Linear(2, 2) for _ in range(7)])), 1, 2)
     (told,) = [title for title in titles(trace, "0") if title[0].startswith("module 0: ")]
     assert sum(line.startswith("leaf ") for line in told) == 12
-    assert told[-1] == "and 3 more"  # the input is a leaf, too
+    assert told[-1] == "and 3 more"  # the input is a leaf too
 
 
 def test_box_of_module_shows_freed_tensors() -> None:

@@ -73,13 +73,13 @@ def test_page_opens_with_whole_graph_in_sight(
     page = opened(make, width, 844)
     assert page.ask(WHOLE)
     page.resize(width, 600)
-    page.until(WHOLE)  # until someone zooms
+    page.until(WHOLE)  # fits until the user zooms
     page.key("+")
     scale = page.ask("scale")
     page.resize(width, 400)
     assert page.ask("scale") == scale
     page.key("f")
-    assert page.ask("scale") >= 0.45  # a view that is turned to is large enough to read
+    assert page.ask("scale") >= 0.45  # a newly opened view is large enough to read
 
 
 def test_page_in_a_hidden_frame_opens_with_whole_graph_once_shown(
@@ -193,7 +193,7 @@ def test_double_click_opens_module(model: Page) -> None:
     assert model.ask(CHOICES) == ["all of Language"]
     double_click(model, model.middle(box(1)))
     assert model.ask(CHOICES) == ["head: Linear"]
-    double_click(model, model.middle(box(0)))  # a node has nothing to look into
+    double_click(model, model.middle(box(0)))  # a node cannot be opened
     assert model.ask(CHOICES) == ["head: Linear"]
 
 
@@ -254,7 +254,7 @@ def test_page_works_without_packed_views(tmp_path: Path, browser: Browser) -> No
     file.write_text(html(language).replace('id="rest">', 'id="rest">!'), "utf-8")
     page = Page(browser, file.as_uri(), 1000, 700)
     page.until("!document.querySelector('[data-do=fold]')")
-    assert page.ask(f"{BOXES}.length") == 6  # with the input
+    assert page.ask(f"{BOXES}.length") == 6  # including the input
     page.key("f")
     page.key("d")
     double_click(page, page.middle(box(1)))

@@ -128,7 +128,7 @@ def test_mermaid_with_long_names_is_folded() -> None:
     assert "folded by kind of node: 2 nodes into 2 boxes" in text
 
 
-@pytest.mark.filterwarnings("ignore:.* deprecated - use:DeprecationWarning")  # within pydot
+@pytest.mark.filterwarnings("ignore:.* deprecated - use:DeprecationWarning")  # warning inside pydot
 @pytest.mark.parametrize(
     "trace", [small(), layers(3), unlabelled()], ids=["small", "layers", "bare"]
 )

@@ -176,7 +176,7 @@ def test_derivative_of_unnamed_tensor_is_not_named_after_another() -> None:
     x = torch.rand(3, 1, requires_grad=True)
     with record() as recording:
         u = x.sin() * x
-        u.contiguous()  # returns u and makes no node: the next one is that of y
+        u.contiguous()  # returning u creates no node; the next node belongs to y
         y = x * 2
         (slopes,) = torch.autograd.grad(u.sum(), x, create_graph=True)
         loss = (slopes * y).sum()

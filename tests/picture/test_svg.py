@@ -38,7 +38,7 @@ def meanings(view_of: str) -> list[str]:
     return said[next(n for n, text in enumerate(said) if text.startswith("root")) :]
 
 
-# --- What it says
+# --- Content
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -130,7 +130,7 @@ def test_dtypes_and_devices_are_shown_where_they_differ() -> None:
     assert "(2,) complex64 cpu" in written
 
 
-# --- What is drawn as what it is
+# --- Special graphs
 
 
 def modified() -> GraphTrace:
@@ -257,7 +257,7 @@ def test_nested_brackets_are_side_by_side() -> None:
     assert far < near < -100
 
 
-# --- Names are text, whatever is in them
+# --- Escaping
 
 NASTY = [
     "<script>alert(1)</script>",
@@ -299,7 +299,7 @@ def test_graph_without_leaf_is_drawn() -> None:
     ]
 
 
-# --- What is too large
+# --- Limits
 
 
 def chain(steps: int) -> GraphTrace:

@@ -189,7 +189,7 @@ def test_mapping_can_contain_tensors_and_modules() -> None:
     assert found.subject == ("idle.weight", "idle.bias")
 
 
-# --- What is inferred
+# --- Inferred modules
 
 
 class Tied(nn.Module):

@@ -340,7 +340,7 @@ def test_write_into_tensor_without_storage_is_not_recorded() -> None:
     assert recording.writes == ()
 
 
-# --- What it leaves alone
+# --- No side effects
 
 
 def test_exception_ends_recording_and_leaves_no_hook() -> None:

@@ -51,7 +51,7 @@ def test_example_has_the_report_and_the_error_of_its_program() -> None:
 def test_chinese_page_has_the_chinese_report() -> None:
     report, error = results(("freed",), "zh_CN")["freed"]
     assert report.startswith("错误[freed]")
-    assert "backward through the graph a second time" in error  # PyTorch's own words
+    assert "backward through the graph a second time" in error  # the wording of PyTorch
 
 
 def test_a_code_that_needs_a_gpu_has_no_program() -> None:

@@ -182,7 +182,7 @@ PICTURE = "document.querySelector('.picture').innerHTML"
 def test_keys_pointer_and_fingers_move_a_figure(opened: Callable[..., Page], name: str) -> None:
     page = opened(name, 390)
     assert page.ask("[document.documentElement.scrollWidth, innerHeight]") == [390, 844]
-    assert page.ask("document.querySelector('.live-figure').offsetHeight") < 700  # and its question
+    assert page.ask("document.querySelector('.live-figure').offsetHeight") < 700  # and its quiz
     box = page.ask(f"(b => [b.x, b.width, b.y + b.height / 2])({SLIDER}.getBoundingClientRect())")
     page.ask(f"{SLIDER}.focus()")
     arrow = {"key": "ArrowRight", "windowsVirtualKeyCode": 39}

@@ -235,4 +235,4 @@ def test_a_picture_is_an_image_that_needs_no_trust() -> None:
     assert html.startswith("<p>Before</p>")
     x = torch.tensor(2.0, requires_grad=True)
     steps = trace_graph(x.sin(), names={"x": x}, gradients=True).steps()
-    assert with_images(steps._repr_html_()) == steps._repr_html_()  # a script moves it
+    assert with_images(steps._repr_html_()) == steps._repr_html_()  # moved by a script

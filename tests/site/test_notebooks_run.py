@@ -46,7 +46,7 @@ def run(file):
 for file in sys.argv[1:]:
     if multiprocessing.get_start_method() == "spawn":
         shell.reset()
-        shell.user_ns["__spec__"] = None  # as in a new process
+        shell.user_ns["__spec__"] = None  # as in a new process, without loaded modules
         torch.set_default_dtype(torch.float32)
         run(file)
     else:

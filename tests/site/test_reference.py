@@ -16,7 +16,7 @@ from tests.site.built import SITE, needs_site
 pytestmark = needs_site
 
 LISTS = {"Parameters:", "参数:"}
-LIKE_TENSOR = "leafgrad.Jet."  # its methods take the arguments of tensor methods
+LIKE_TENSOR = "leafgrad.Jet."  # its methods have the parameters of tensor methods
 PARAMETER = re.compile(r"\*{0,2}(\w+) \((.+?)\) – (.+)", re.DOTALL)
 
 

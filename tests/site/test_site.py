@@ -178,7 +178,7 @@ def test_printed_page_cuts_no_code_and_opens_no_fold(browser: Browser, address: 
         cut[media] = page.ask(f"{CUT}.length")
     assert cut["print"] == 0
     assert page.ask(f"{HIDDEN}.length") == folds
-    assert min(cut["screen"], folds) > 0  # the screen has some, so the queries work
+    assert min(cut["screen"], folds) > 0  # on the screen these exist, so the selectors work
 
 
 @needs_site
@@ -190,7 +190,7 @@ def test_the_cheat_sheet_prints_on_one_sheet_of_a4(browser: Browser, address: st
         found.append(len(re.findall(rb"/Type\s*/Page\b", b64decode(printed))))
     sheets, others = found
     assert sheets == 1
-    assert others > 1  # sheets are counted
+    assert others > 1  # counts the printed sheets
 
 
 ERROR = "/how-to/backward-error.html"

@@ -106,7 +106,7 @@ def test_only_the_words_of_comments_are_translated() -> None:
 
 
 def test_each_comment_is_a_message_of_its_own() -> None:
-    # Of several messages of one node, Sphinx translates none once one of them stays as it is.
+    # If one message of a node has no translation, Sphinx translates none of them.
     code = nodes.literal_block("", "x = 1  # one\ny = x  # x\n")
     document = new_document("a.md")
     document += nodes.container("", code, classes=["cell_input"])
@@ -118,9 +118,9 @@ def test_each_comment_is_a_message_of_its_own() -> None:
 
 
 def test_docstring_blocks_are_marked_as_untranslatable() -> None:
-    # Sphinx moves the content of an inline node with this mark to the end of its parent.
+    # Sphinx moves the content of an inline node with this attribute to the end of its parent.
     field = nodes.paragraph("", "", nodes.inline("", "w", translatable=True))  # as Sphinx makes it
-    signature = desc_signature("", "", desc_sig_name("", "x"))  # inline too, and never asked for
+    signature = desc_signature("", "", desc_sig_name("", "x"))  # also inline, and never translated
     text = nodes.paragraph("", "", nodes.literal("", "y"), nodes.inline("", "z"))
     document = new_document("a.md")
     document += desc("", signature, desc_content("", text, field))

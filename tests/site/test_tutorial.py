@@ -96,7 +96,7 @@ def unshown(chapters: dict[str, str]) -> Iterator[str]:
     """Yield what is used before it is shown, if the first page to do so does not link to it."""
     for looks, shown in SHOWN_IN.items():
         for name, whole in chapters.items():
-            text = FOLD.sub("", whole)  # who unfolds a proof wants to know more
+            text = FOLD.sub("", whole)  # readers who open a proof want details
             if name == shown:
                 break
             if found := re.search(looks, text):

@@ -66,7 +66,7 @@ def at(steps: BackwardSteps, module: str, kind: str = "pass") -> str:
     return found
 
 
-# --- What is told
+# --- Sentences
 
 
 def test_each_block_has_a_step_in_order_of_backward() -> None:
@@ -139,7 +139,7 @@ def test_gradient_without_readable_numbers_is_reported() -> None:
     assert any(unread) == any("not read" in one for one in said(trace.steps(fold=True)))
 
 
-# --- What follows from all of it
+# --- Totals over all steps
 
 
 def test_steps_free_all_bytes_and_complete_all_leaves() -> None:
@@ -209,7 +209,7 @@ def test_steps_of_nodes_have_no_profile() -> None:
     assert "<figure" not in html
 
 
-# --- What one may choose
+# --- Options
 
 
 def test_open_module_has_steps_of_its_nodes_or_modules() -> None:

@@ -32,7 +32,7 @@ def said(steps: BackwardSteps) -> list[str]:
     return [step.sentence for step in steps.steps]
 
 
-# --- What is told
+# --- Sentences
 
 
 def test_sentences_of_forward_and_backward() -> None:
@@ -169,7 +169,7 @@ def test_shown_local_derivative_matches_backward(name: str) -> None:
         assert f"{value:.5g}" == found[2] == found[3]
 
 
-# --- What cannot be
+# --- Refused arguments
 
 
 def test_steps_need_gradients() -> None:

@@ -163,7 +163,7 @@ def test_tensor_has_its_role(role: TensorRole, make: Callable[[], torch.Tensor])
     assert describe_tensor(make()).role is role
 
 
-# --- What it says is true
+# --- Facts match PyTorch
 
 
 def grad_of(tensor: torch.Tensor) -> torch.Tensor | None:
@@ -360,7 +360,7 @@ def test_tensor_that_outlived_its_transform_gets_no_gradient() -> None:
     assert not describe_tensor(kept[0]).will_accumulate_grad
 
 
-# --- The cures work
+# --- Advice
 
 
 @pytest.mark.parametrize("make", [lambda: torch.ones(2), frozen], ids=["constant", "frozen"])
@@ -433,7 +433,7 @@ def test_lazy_parameter_gets_its_shape() -> None:
     assert (facts.shape, facts.role, facts.has_grad) == ((2, 3), LEAF, True)
 
 
-# --- Looking leaves no trace
+# --- No side effects
 
 
 class Forbidding(TorchFunctionMode):
@@ -450,7 +450,7 @@ class ForbiddingDispatch(TorchDispatchMode):
         raise AssertionError(func)
 
 
-# A class that supplies its device or layout itself is asked for it, and a mode sees that.
+# Classes that supply their own device or layout are called, which a mode sees.
 HAS_ITS_FACTS = {
     name: make for name, (_, make) in CASES.items() if not re.search("fake|jagged", name)
 }
@@ -563,7 +563,7 @@ def test_description_is_a_frozen_value() -> None:
     assert len({describe_tensor(leaf()), describe_tensor(leaf())}) == 1
 
 
-# --- What it looks like
+# --- Text and HTML
 
 
 def test_text_of_leaf() -> None:
@@ -657,7 +657,7 @@ def test_hooks_are_counted_by_kind() -> None:
     assert "  hooks          1 after it is stored" in str(describe_tensor(weight)).splitlines()
 
 
-# --- What is no tensor
+# --- Other types
 
 
 @pytest.mark.parametrize(

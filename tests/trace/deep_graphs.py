@@ -199,15 +199,15 @@ def run_apart(scenario: Callable[[], None]) -> int:
     child = os.fork()
     if not child:
         scenario()
-        if not SURVIVORS:  # Python need not end, which takes longer than most scenarios
-            gc.collect()  # what cycles hold would go then
+        if not SURVIVORS:  # skips Python's shutdown, which takes longer than most scenarios
+            gc.collect()  # shutdown would also collect cycles
             os._exit(0)
         sys.exit()
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 if __name__ == "__main__":
-    gc.freeze()  # no child need collect at its end what it was forked with
+    gc.freeze()  # children do not collect inherited objects
     for name, scenario in SCENARIOS.items():
         sys.stdout.write(f"{name}: {run_apart(scenario)}\n")
         sys.stdout.flush()

@@ -186,7 +186,7 @@ def test_trace_leaves_graph_of_any_kind_unchanged(kind: str) -> None:
     torch.testing.assert_close(gradient(outputs, x), undisturbed, rtol=0, atol=0)
 
 
-# --- Several losses with one trunk
+# --- Several losses that share a trunk
 
 
 def test_losses_share_nodes_of_trunk_until_one_frees_it() -> None:

@@ -21,7 +21,10 @@ UNGUARDED = "nothing guards it"
 @pytest.fixture(scope="module")
 def exits() -> dict[str, int]:
     """Return the exit code of each scenario, negative for a signal."""
-    unworried = ["-W", "ignore::DeprecationWarning"]  # of fork: no thread is running
+    unworried = [
+        "-W",
+        "ignore::DeprecationWarning",
+    ]  # about fork in a process with threads; there are none
     command = [*PYTHON_ON_A_SMALL_STACK, *unworried, str(DEEP_GRAPHS)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     assert run.stderr == ""
@@ -38,7 +41,9 @@ def test_deep_graph_without_guard_kills_the_process(
     exits: dict[str, int],
 ) -> None:
     result = torch.ones(1, requires_grad=True).sin()
-    references = sys.getrefcount(result.grad_fn)  # the argument's, and from 2.13 on the node's
+    references = sys.getrefcount(
+        result.grad_fn
+    )  # one from the argument, and from 2.13 on one from the node
     assert (exits[UNGUARDED] < 0) is (references == 2)
 
 

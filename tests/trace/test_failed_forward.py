@@ -201,7 +201,7 @@ def test_failure_survives_json() -> None:
     assert isinstance(GraphTrace.from_json(trace.to_json()).failure, ForwardFailure)
 
 
-# --- It keeps nothing
+# --- No tensor is kept alive
 
 
 def test_trace_and_recording_of_error_keep_no_tensor() -> None:

@@ -101,7 +101,7 @@ def test_frozen_parameters_buffers_and_constants_are_no_inputs() -> None:
         y = model()
     assert trace_graph(y, names=model).inputs == ()
     assert trace_graph(y, recording=recording).inputs == ()
-    assert facts(trace_graph(y)) == [(None, (2,))]  # nothing tells a buffer from an input
+    assert facts(trace_graph(y)) == [(None, (2,))]  # without names, a buffer looks like an input
 
 
 def test_unnamed_constant_is_no_input_where_leaves_may_be_data() -> None:

@@ -38,7 +38,7 @@ def one(summary: TensorSummary | None) -> Any:
     return only
 
 
-# --- The numbers
+# --- Values
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -115,7 +115,7 @@ def test_no_gradient_arrives_where_backward_returns_none() -> None:
     assert (exp.gradients, exp.visited) == ((None,), 3)
 
 
-# --- The order, and every number, against another backward of the engine
+# --- Order and values match a second backward pass
 
 
 def operands(made: list[torch.Tensor], places: list[int]) -> list[torch.Tensor]:
@@ -175,7 +175,7 @@ def test_order_and_gradients_match_backward(plan: list[tuple[int, int, int]]) ->
             assert tensor.grad.item() == expected[name]
 
 
-# --- What stays as it was
+# --- No side effects
 
 
 def test_trace_fills_no_grad_and_frees_nothing() -> None:
@@ -200,7 +200,7 @@ def test_gradients_include_what_hooks_change() -> None:
     assert [one(edge.gradient) for edge in trace.edges if edge.gradient] == [2, 60, 60]
 
 
-# --- Where gradients stop being finite
+# --- Gradients that are not finite
 
 
 def test_complex_gradient_is_shown() -> None:
@@ -209,7 +209,7 @@ def test_complex_gradient_is_shown() -> None:
     assert one(trace.leaves[0].gradients[0]) == 2 + 2j
 
 
-# --- What cannot be
+# --- Refused arguments
 
 
 def edge(tensor: torch.Tensor) -> GradientEdge:

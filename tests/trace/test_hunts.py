@@ -48,7 +48,7 @@ def with_nan(*sizes: int) -> Tensor:
     return data
 
 
-# --- Born in an operation
+# --- NaN computed by an operation
 
 
 def zero_by_zero(x: Tensor) -> Tensor:
@@ -102,7 +102,7 @@ def checkpointed(x: Tensor) -> Tensor:
     return y.sum()
 
 
-# --- Brought in
+# --- NaN contained in an argument
 
 
 def model_of(data: Tensor, *more: Any) -> Callable[[nn.Module], Tensor]:
@@ -375,7 +375,7 @@ def test_infinity_of_mask_is_not_reported() -> None:
     assert "finite" not in str(trace_of(CASES["a mask"]))
 
 
-# --- What is said where it was not recorded
+# --- Without recorded values
 
 
 def broken(x: Tensor) -> Tensor:
@@ -402,7 +402,7 @@ def test_nan_after_unreadable_node_may_start_earlier() -> None:
     assert (node.name, node.value_turn_is_near) == ("ToDenseBackward0", True)
 
 
-# --- Backward
+# --- NaN in gradients
 
 
 def test_gradients_that_add_up_to_nan_are_found() -> None:
@@ -440,7 +440,7 @@ def test_unreadable_gradient_hides_where_nan_began() -> None:
     assert headline(trace) == "gradients not finite (NaN)"
 
 
-# --- Folded
+# --- Folded graphs
 
 
 def deep(*, breaks: bool) -> GraphTrace:

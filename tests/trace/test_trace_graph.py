@@ -75,7 +75,7 @@ def test_write_into_view_is_shown_as_copy_slices() -> None:
     assert names(trace_graph(row))[:2] == ["AsStrided", "CopySlices"]
 
 
-# --- Outputs of every shape
+# --- Nested and other outputs
 
 
 def test_output_that_leads_to_another_comes_first() -> None:
@@ -285,7 +285,7 @@ def test_mapping_names_leaves_and_results() -> None:
     assert [node.leaf_name for node in trace.nodes] == [None, None, "x"]
 
 
-# --- It leaves no trace
+# --- No side effects
 
 
 def test_trace_keeps_no_tensor_alive() -> None:
@@ -357,7 +357,7 @@ def test_trace_runs_no_operation() -> None:
     assert torch._C._autograd._get_sequence_nr() == number
 
 
-# --- Where tensors are special
+# --- Special tensors
 
 
 def test_graph_inside_vmap_is_traced() -> None:
@@ -438,5 +438,5 @@ def test_graph_of_any_kind_of_tensor_is_traced(kind: str) -> None:
     assert {node.dtype for node in trace.nodes} == {x.dtype}
     assert {node.device for node in trace.nodes} == {x.device}
     assert [leaf.leaf_name for leaf in trace.leaves] == ["x"]
-    saved = [saved for saved in trace.saved if "._" not in saved.name]  # of what it wraps
+    saved = [saved for saved in trace.saved if "._" not in saved.name]  # of the wrapped tensor
     assert [(saved.state, saved.shape) for saved in saved] == [("live", shape)] * 2

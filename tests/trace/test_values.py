@@ -31,7 +31,7 @@ def classic() -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     return x * x + torch.sin(2 * y), {"x": x, "y": y}
 
 
-# --- Whence
+# --- Where values come from
 
 
 def test_trace_has_no_values_by_default() -> None:
@@ -103,7 +103,7 @@ def test_meta_tensor_has_no_value() -> None:
     }
 
 
-# --- Where numbers stop being finite
+# --- Values that are not finite
 
 
 def recorded(function: Callable[[torch.Tensor], torch.Tensor], *values: float) -> GraphTrace:
@@ -113,7 +113,7 @@ def recorded(function: Callable[[torch.Tensor], torch.Tensor], *values: float) -
     return trace_graph(y, names={"x": x}, recording=recording, values=True)
 
 
-# --- What it leaves alone
+# --- No side effects
 
 
 def test_values_keep_no_tensor_alive() -> None:

@@ -75,4 +75,4 @@ class Boundary(Deep):
         return result
 
 
-# Beside the same network in steps that nested reverse mode differentiates as often as asked for.
+# Each beside the same network in operations that reverse mode differentiates at any order.

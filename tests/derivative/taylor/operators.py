@@ -13,10 +13,10 @@ from leafgrad import higher_order_grad, laplacian, trace_graph
 from tests.derivative.taylor.oracle import gradients, mixed, weights
 from tests.trace.operators.operators import operators, quiet_table, seeded, tensors_in
 
-SAMPLES = 2  # of each operator
+SAMPLES = 2  # samples per operator
 ORDERS = [(2, 0), (1, 1), (0, 3)]
 CANNOT_CALL = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError)
-# A sample whose entries reach 1e4 leaves few digits; a draw of its own at each call is no function.
+# Samples with entries up to 1e4 leave too few digits to compare.
 ILL_CONDITIONED = {"matrix_exp", "linalg.matrix_exp"}
 
 

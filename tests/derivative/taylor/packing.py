@@ -21,7 +21,9 @@ def packing() -> Iterator[WeakSet[Packed]]:
     packed: WeakSet[Packed] = WeakSet()
 
     def pack(tensor: Tensor) -> Packed:
-        packed.add(kept := Packed(tensor.detach()))  # or what was saved would hold its own node
+        packed.add(
+            kept := Packed(tensor.detach())
+        )  # otherwise the saved tensor would hold its own node
         return kept
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept.tensor):

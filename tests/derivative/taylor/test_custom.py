@@ -130,7 +130,7 @@ def complex_one(ctx: Any, *given: Series | None) -> Series:
     return jet.series.changed(jet.series.stack + 0j)
 
 
-# --- What may have a rule
+# --- Functions that can have a rule
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_operator_of_torch_library_cannot_have_a_rule() -> None:
     assert higher_order_grad(outputs, x, 2, method="taylor").eq(2).all()
 
 
-# --- What a rule has to give
+# --- Results of rules
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_rule_can_return_zero(rule: Any) -> None:
     assert higher_order_grad(outputs + x**2, x, 2, method="taylor").eq(2).all()
 
 
-# --- Whether a rule is right
+# --- Checking a rule
 
 
 BOTH = "inputs[0] and inputs[1]"

@@ -23,7 +23,7 @@ from tests.derivative.taylor.packing import packing
 
 METHODS: tuple[Any, ...] = ("taylor", "reverse")
 ROWS = 10
-Function = Callable[[Tensor, Tensor, Tensor], Tensor]  # of a hidden layer, a matrix and points
+Function = Callable[[Tensor, Tensor, Tensor], Tensor]  # (hidden layer, matrix, points)
 
 LAYERS: dict[str, Function] = {
     "products": lambda h, w, _: h @ w @ w.t(),
@@ -46,7 +46,7 @@ LAYERS: dict[str, Function] = {
     "a number that is far from 1": lambda h, w, _: ((h @ w) * 20 / 0.01 * 0.0003).sin() * 8 * 8,
     "an axis in front": lambda h, w, _: (h.tanh().unsqueeze(0) @ w).tanh().squeeze(0),
 }
-# What follows a layer: something linear, or anything else, of one or both of two factors.
+# Linear and other operations after a layer, on one or both factors of a product.
 ENDS: dict[str, Function] = {
     "a bias": lambda h, w, _: torch.addmm(w[0], h.sigmoid(), w),
     "a weighted part": lambda h, w, _: 3 + h.tanh()[:, :2] * w[0, :2] - 2,
@@ -169,7 +169,7 @@ def _wave(ctx: Any, x: Series | None) -> Jet:
 def test_matrix_product_used_twice_is_computed_once(function: Any) -> None:
     x, matrix = rows(ROWS, 4), rows(4, 4)
     outputs = function(x.tanh() @ matrix)
-    with torch.profiler.profile(acc_events=True) as profiler:  # or 2.10 warns
+    with torch.profiler.profile(acc_events=True) as profiler:  # PyTorch 2.10 warns without it
         higher_order_grad(outputs, x, (2, 0, 0, 0), create_graph=False, method="taylor")
     products = [event for event in profiler.events() if event.name == "aten::mm"]
     assert len(products) == 1

@@ -29,7 +29,7 @@ def assert_refused(pattern: str, outputs: Tensor, inputs: Tensor) -> None:
         higher_order_grad(outputs, inputs, (2, 0), method="taylor")
 
 
-# --- StackViews that the walk proves to stay apart
+# --- Rows that are proven independent
 
 
 MATRIX = torch.linspace(-1, 1, 8, dtype=torch.float64).view(2, 4)
@@ -113,7 +113,7 @@ def test_taylor_mode_refuses_rows_that_may_mix(
 
 TWICE = torch.tensor([2, 2])
 IN_THIRD = torch.arange(4)[:, None] == 2
-# Programs that only seem to mix rows, and the same functions written out.
+# Programs that only seem to mix rows, beside equivalents that obviously do not.
 WRITTEN_OUT: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
     "chunks": (lambda x: torch.cat(x.sin().split(2)), torch.sin),
     "reshaped": (
@@ -167,7 +167,7 @@ def test_first_order_needs_one_backward_pass() -> None:
     inner = x.sin()
     inner.register_hook(calls.append)
     higher_order_grad(inner.exp()[:, 0], x, (1, 0))
-    assert len(calls) == 1  # and none for a check of the rows
+    assert len(calls) == 1  # no second pass checks the rows
 
 
 FIRST_ORDERS = [(1, 0), (0, 1)]
@@ -192,7 +192,7 @@ def test_first_order_refuses_rows_mixed_by_common_operations(
         higher_order_grad(function(x), x, order)
 
 
-# --- What no rule is known for
+# --- Operations without a rule
 
 
 class Cube(torch.autograd.Function):
@@ -484,7 +484,7 @@ def test_operation_without_rule_in_checkpoint_uses_reverse_mode() -> None:
     assert_same(higher_order_grad(outputs, x, (2, 0)), expected)
 
 
-# --- Surroundings
+# --- Hooks, autocast and fake tensors
 
 
 def test_call_runs_no_hook_and_changes_no_gradient() -> None:
@@ -578,7 +578,7 @@ def test_infinite_slope_at_zero_is_not_treated_as_zero() -> None:
     first, second = higher_order_grad(torch.xlogy(x, x), x, [1, 2], method="taylor")
     assert first.isnan().tolist() == second.isnan().tolist() == [[True], [False]]
     assert (first[1].item(), second[1].item()) == (1.0, 1.0)
-    constant = torch.xlogy(x - x.detach(), x)  # zero times a logarithm, where that is a number
+    constant = torch.xlogy(x - x.detach(), x)  # 0 · log(x), zero wherever the logarithm is finite
     assert higher_order_grad(constant, x, 1, method="taylor")[1].item() == 0.0
 
 

@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from leafgrad import Jet, higher_order_grad, laplacian, taylor_rule
+from tests.tensors import Cube
 
 Function = Callable[[Any], Any]
 FUNCTIONS: dict[str, tuple[Function, Function]] = {
@@ -44,7 +45,7 @@ FUNCTIONS: dict[str, tuple[Function, Function]] = {
 }
 HIGHEST = 40
 POINTS = [-1.25, 0.125, 0.75]
-# How many times what the dtype rounds, up to order 8, and beyond.
+# Largest error in rounding units, up to order 8 and beyond.
 LIMITS = {
     torch.float16: (40, 60),
     torch.bfloat16: (40, 60),
@@ -91,7 +92,7 @@ def error(ours: list[float], theirs: list[Any], dtype: torch.dtype) -> float:
     return max(errors)
 
 
-SCALES = {  # exponents of the factors inside and outside, by what holds them
+SCALES = {  # exponents of the inner and outer factor, within the range of the dtype
     torch.float16: st.tuples(st.integers(-8, 8), st.integers(-8, 8)),
     torch.bfloat16: st.tuples(st.integers(-40, 40), st.integers(-60, 60)),
     torch.float32: st.tuples(st.integers(-40, 40), st.integers(-60, 60)),
@@ -112,7 +113,7 @@ def test_derivative_is_right_at_any_order_and_scale(dtype: torch.dtype, data: An
     assert error(ours, exact(name, order, inner, outer), dtype) <= limit
 
 
-# --- What was found
+# --- Errors that were found
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def test_underflow_on_the_way_is_computed_at_another_scale() -> None:
     assert third.tolist() == [[6 * 2.0**-50]] * 3
 
 
-SINES: dict[str, tuple[torch.dtype, int, float, float]] = {  # order, factor inside and outside
+SINES: dict[str, tuple[torch.dtype, int, float, float]] = {  # dtype, order, inner and outer factor
     "half, order 6": (torch.float16, 6, 0.25, 1.0),
     "half, order 12": (torch.float16, 12, 1.0, 1.0),
     "brain half, order 30": (torch.bfloat16, 30, 1.0, 1.0),
@@ -307,21 +308,14 @@ def test_network_in_low_precision_matches_double_precision(
         assert (one.grad - other.grad).abs().max() <= 16 * eps * other.grad.abs().max()
 
 
-# --- What rules compute on the way
+# --- Intermediate results of rules
 
 
-class Cube(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return x**3
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        return 3 * ctx.saved_tensors[0] ** 2 * gradients[0]
+class CubeWithRule(Cube):
+    pass
 
 
-@taylor_rule(Cube)
+@taylor_rule(CubeWithRule)
 def cube(ctx: Any, x: Any) -> Jet:
     (value,) = ctx.saved_tensors
     return Jet(value, x) ** 3
@@ -330,7 +324,7 @@ def cube(ctx: Any, x: Any) -> Jet:
 @pytest.mark.parametrize("order", [1, 2, 3, 12])
 def test_custom_rule_has_full_range_in_half_precision(order: int) -> None:
     x = column(0.5, 2.0, dtype=torch.float16)
-    apply: Callable[[Tensor], Tensor] = Cube.apply
+    apply: Callable[[Tensor], Tensor] = CubeWithRule.apply
     found = higher_order_grad(apply(32 * x) / 256, x, order, method="taylor")
     factors = {1: 128 * 3 * x**2, 2: 128 * 6 * x, 3: 128 * 6 + 0 * x}
     expected = factors.get(order, 0 * x)

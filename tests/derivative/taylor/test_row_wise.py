@@ -34,7 +34,7 @@ def slope_of(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]
     return lambda x: torch.autograd.grad(function(x).sum(), x, create_graph=True)[0]
 
 
-# Of rows (5, 2): what is computed from each row stays in this row.
+# Programs on rows (5, 2) that keep rows independent.
 APART: dict[str, Program] = {
     "columns": lambda x: x[:, 0] * x[:, 1],
     "bases": lambda x: (x.unsqueeze(-1) - torch.arange(3.0)).exp().flatten(1),
@@ -77,7 +77,7 @@ APART: dict[str, Program] = {
     "TanhBackwardBackward0": slope_of(torch.tanh),
     "SoftplusBackwardBackward0": slope_of(lambda x: nn.functional.softplus(squashed(x))),
 }
-# Programs of the same kinds of nodes that join rows or move them.
+# Programs with the same kinds of nodes that mix or move rows.
 JOINED: dict[str, Program] = {
     "another axis is cut": lambda x: torch.cat([x[1:], x[:1]], 0),
     "another axis is put in": lambda x: (x.unsqueeze(0) * torch.ones(2, 1, 1)).sum(1),
@@ -184,7 +184,7 @@ def test_lstm_keeps_rows_independent_but_mixes_steps() -> None:
 
 
 ONE = torch.tensor([1])
-# Of rows (5, 2): labels show that rows stay in front, so that this holds for any number of rows.
+# Programs on rows (5, 2) that are proven by labelled axes, for any number of rows.
 LABELLED: dict[str, Callable[[Tensor], Tensor]] = {
     "columns": lambda x: x[:, 0] * x[:, 1],
     "bases": lambda x: (x.unsqueeze(-1) - torch.arange(3.0)).exp().flatten(1),
@@ -201,7 +201,7 @@ LABELLED: dict[str, Callable[[Tensor], Tensor]] = {
     "written columns": lambda x: (x * 2).index_copy(1, ONE, x[:, :1]).index_add(1, ONE, x[:, 1:]),
     "matrices of rows": lambda x: torch.linalg.inv(x.unsqueeze(-1) @ x.unsqueeze(1) + torch.eye(2)),
 }
-# Programs that join rows, or move them.
+# Programs that mix or move rows.
 MIXED: dict[str, Callable[[Tensor], Tensor]] = {
     "a place of rows": lambda x: (x * torch.ones(5, 1, 1))[:, 0],
     "a place of no axis": lambda x: (x[:, 0] * torch.ones(5, 1))[:, 0],

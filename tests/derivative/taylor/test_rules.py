@@ -28,7 +28,7 @@ MATRIX = CONSTANT.view(2, 4)
 ALL = slice(None)
 PLACES = torch.tensor([2, 0])
 CENTRES = 3 + CONSTANT.view(4, 2)
-# Minus infinity for what comes later; and a mask of the same kind with other numbers besides.
+# A causal mask, and one with finite values besides.
 LATER = torch.zeros(3, 3, dtype=torch.float64).masked_fill(
     torch.ones(3, 3, dtype=torch.bool).triu(1), -torch.inf
 )
@@ -182,7 +182,7 @@ def unpool_written_out(dim: int, size: tuple[int, ...], h: Tensor) -> Tensor:
     return h * (h == functional.interpolate(largest, scale_factor=[float(n) for n in size]))
 
 
-# --- Kinds and branches that no sample of the table reaches
+# --- Nodes and branches that no sample of the table reaches
 
 ELEMENTWISE: list[Callable[[Tensor], Tensor]] = [
     lambda h: torch.pow(1.7, h),
@@ -313,7 +313,7 @@ CASES: list[Function] = [
     written_and_read,
     lambda x, w: torch.ops.aten.norm.ScalarOpt_dim(w * x.exp(), 2, [1]),
 ]
-# Functions that reverse mode cannot differentiate as often, or not rightly, beside simpler steps.
+# Functions that reverse mode cannot differentiate or gets wrong, beside equivalents that it can.
 WRITTEN_OUT: list[tuple[Function, ...]] = [
     (
         lambda x, w: torch.sparse.mm(MATRIX.to_sparse().t(), (w * x).exp().t()).t(),
@@ -416,7 +416,7 @@ PAIRS = [
 ]
 each_pair = pytest.mark.parametrize(("points", "functions"), PAIRS)
 ORDERS = [(1, 0), (0, 2), (1, 1), (2, 1)]
-# Nodes of GPUs, and of single precision: test_recurrent.
+# Nodes of GPUs, and one of single precision, which test_recurrent.py checks.
 NOT_HERE = {
     *(
         f"ScaledDotProduct{kind}Backward0"
@@ -490,7 +490,7 @@ def test_orders_up_to_eight_match_nested_reverse_mode(
         pytest.skip("PyTorch's own derivatives of Bessel functions are wrong from order 3 on")
     ours = higher_order_grad(outputs, x, orders, create_graph=False, method="taylor")
     # A graph grows threefold with each order: beyond the fifth, passes go through that of Taylor
-    # mode, which has been compared then and knows of no higher coefficient.
+    # mode, which has been compared by then and holds no higher coefficient.
     fifth = higher_order_grad(outputs, x, (5, 0), method="taylor")
     lower = higher_order_grad(others, x, orders[:5], create_graph=False, method="reverse")
     higher = higher_order_grad(fifth, x, orders[:3], create_graph=False, method="reverse")
@@ -498,7 +498,7 @@ def test_orders_up_to_eight_match_nested_reverse_mode(
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12 * other.abs().amax().item())
 
 
-# One of its results is constant, and a fifth derivative of that is rounding error in both modes.
+# The fifth derivative of its constant result is rounding error in both modes.
 ROUNDED = {"nn.functional.multi_head_attention_forward"}
 
 

@@ -82,7 +82,7 @@ def log_of_normal(z: Any) -> list[Any]:
     return [None, *s]
 
 
-FAR = 345  # digits, for what falls like an exponential
+FAR = 345  # digits for functions that decay exponentially
 POSITIVE, INSIDE = (0, INF), (-1, 1)
 ONCE_WRONG = {
     "logsigmoid": Case(functional.logsigmoid, lambda z: -softplus(-z), digits=FAR),
@@ -188,11 +188,11 @@ CASES = {
     "slope of logsigmoid": Case(slope(functional.logsigmoid), lambda z: logistic(-z), digits=FAR),
     "slope of elu": Case(slope(functional.elu), lambda z: 1 if z > 0 else mp.exp(z), (0,)),
 }
-# PyTorch saved no more than the rounded result, or, for GELU, computes the first derivative itself.
-# Nested reverse mode loses as many digits: ours may lose at most twice as many units.
+# PyTorch saved only the rounded result or, for GELU, computes the first derivative itself.
+# Nested reverse mode loses digits here, and Taylor mode may lose at most twice as many.
 AS_NESTED = {"tanh", "sigmoid", "expm1", "hypot", "gelu", "softmax", "logsumexp", "logcumsumexp"}
 AS_NESTED |= {"log softmax", "slope of tanh", "slope of sigmoid"}
-# So it does where the first derivative cancels out.
+# Digits are also lost where the first derivative cancels.
 AS_NESTED |= {"log_ndtr", "i0e", "i1e"}
 
 

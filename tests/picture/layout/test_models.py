@@ -8,7 +8,7 @@ from tests.models import MODELS
 from tests.picture.layout.geometry import collisions, overlaps
 from tests.picture.picture import picture_of
 
-HEAD = 6  # an arrow ends so far above the tip of its head
+HEAD = 6  # distance from the end of a line to the tip of its arrow
 
 pytestmark = pytest.mark.sweep
 
@@ -22,7 +22,7 @@ def test_layout_of_model_has_no_collision_and_no_upward_arrow(
     shown = picture_of(MODELS[name](), fold=fold, direction=direction)
     boxes = [(box.rect.left, box.rect.top, box.rect.right, box.rect.bottom) for box in shown.boxes]
     assert overlaps(boxes) == []
-    # What is written to a tenth of a pixel may touch the side that it starts from.
+    # Rounding to a tenth of a pixel may make a line touch its own box.
     inner = [(left + 1, top + 1, right - 1, bottom - 1) for left, top, right, bottom in boxes]
     assert collisions(inner, shown.paths) == []
     for points in shown.paths:

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-MOST_SAMPLES = 12  # of an operator, in the order of the table; most operators have fewer
+MOST_SAMPLES = 12  # per operator; most have fewer
 
-# What records no graph on this machine's CPU, so that there is nothing to compare.
+# Operators that record no graph on CPUs, so there is nothing to compare.
 LEFT_OUT = {
     "nn.functional.batch_norm without_cudnn": "it is for GPUs: the table has no data type of CPUs",
     "nn.functional.one_hot": "it takes integers alone, which have no gradient",

@@ -53,7 +53,7 @@ def kind(sample: Sample) -> Any:
     """Return a key of all that may matter to a trace except sizes."""
     outputs = sample.outputs()
     nodes = list(dict.fromkeys(get_gradient_edge(output).node for output in outputs))
-    for node in nodes:  # grows as its successors come
+    for node in nodes:  # the loop appends to this list
         nodes += dict.fromkeys(n for n, _ in node.next_functions if n and n not in nodes)
     graph = tuple(
         (node.name(), tuple((n and nodes.index(n), nr) for n, nr in node.next_functions))
