@@ -10,7 +10,6 @@ function leafgradSteps(root) {
   const sentence = find(".sentence");
   const hint = sentence.textContent;
   const lines = boxes.map((box) => [...box.querySelectorAll(":scope > :is(.value, .grad)")]);
-  const bars = [...root.querySelectorAll(".profile rect")];
   const frame = find(".leafgrad-frame");
   const svg = frame.querySelector("svg");
   let at;
@@ -51,7 +50,6 @@ function leafgradSteps(root) {
     }
     mark(boxes, steps[at - 1]?.box);
     mark(arrows, ...(steps[at - 1]?.arrows ?? []));
-    for (const bar of bars) bar.classList.toggle("now", Number(bar.dataset.at) === at - 1);
     mark(items, at - 1);
     items.forEach((each, number) =>
       number === at - 1 ? each.setAttribute("aria-current", "step") : each.removeAttribute("aria-current"),
@@ -76,11 +74,6 @@ function leafgradSteps(root) {
     event.preventDefault();
     event.stopPropagation();
     does[keys[event.key]]();
-  });
-  find(".profile")?.addEventListener("click", (event) => {
-    const { left, width } = find(".profile svg").getBoundingClientRect();
-    const place = Math.floor(((event.clientX - left) / width) * bars.length);
-    if (bars[place]) show(Number(bars[place].dataset.at) + 1);
   });
   find(".controls").hidden = false;
   sentence.hidden = false;

@@ -13,20 +13,16 @@ class Step:
     Attributes:
         kind: ``"value"``: an operation made something, or a leaf holds it; ``"start"``: a backward
             starts; ``"pass"``: a node passes a gradient on along an edge; ``"complete"``: all
-            gradients of a leaf have arrived. For a box of several nodes, a ``"pass"`` is all that
-            the backward does there.
-        node: The index of the node at which it happened, in a box of several nodes the last that
-            ran.
+            gradients of a leaf have arrived.
+        node: The index of the node at which it happened.
         edge: Which edge of the node, for a ``"pass"``.
         sentence: What happened, in words.
-        module: The path of the module whose box it is of; None where it is of a node.
     """
 
     kind: Kind
     node: int
     edge: int | None
     sentence: str
-    module: str | None = None
 
 
 Writing = tuple[int, int, str]
@@ -41,13 +37,11 @@ class Sign:
         box: The index of the box that lights up.
         arrows: The numbers of the arrows that light up.
         writes: The numbers that appear.
-        norm: The norm of the gradient that arrived, if the picture shows modules.
     """
 
     box: int
     arrows: tuple[int, ...] = ()
     writes: tuple[Writing, ...] = ()
-    norm: float | None = None
 
 
 StepInPicture = tuple[Step, Sign]

@@ -6,8 +6,7 @@ from leafgrad._display import pages
 from leafgrad._display.markup import visible
 from leafgrad._graph.graph import Graph
 from leafgrad._messages import message
-from leafgrad._picture.view import Fold, Open, read_paths
-from leafgrad._steps import player
+from leafgrad._steps import by_node, player
 from leafgrad._steps.player import Shown
 from leafgrad._steps.step import Step
 
@@ -23,18 +22,14 @@ class BackwardSteps:
     Attributes:
         trace: The graph.
         steps: What happened, in order.
-        fold: What stands in one box, as `GraphTrace.steps` was asked.
-        open: Which modules do not.
     """
 
     trace: Graph
     steps: tuple[Step, ...]
-    fold: Fold = None
-    open: Open = ()
 
     @property
     def _shown(self) -> Shown:
-        return Shown(self.trace, fold=self.fold, open=self.open)
+        return Shown(self.trace)
 
     def __str__(self) -> str:
         lines = (f"{n:2}. {step.sentence}" for n, step in enumerate(self.steps, start=1))
@@ -80,12 +75,11 @@ class BackwardSteps:
         return player.page(self._shown)
 
 
-def steps_of(graph: Graph, *, fold: Fold, open: Open) -> BackwardSteps:  # noqa: A002 - as in view_of
-    """Return the steps of a graph with gradients, or raise where there is nothing to tell."""
+def steps_of(graph: Graph) -> BackwardSteps:
+    """Return the steps of a graph with gradients; raise an error if it has none, or too many."""
     if not graph.has_gradients:
         raise ValueError(message("errors.graph.no-gradients", what="steps()"))
-    shown = Shown(graph, fold=fold, open=open)
-    if len(shown.steps) > MOST_STEPS:
-        raise ValueError(message("errors.steps.count", most=MOST_STEPS, count=len(shown.steps)))
-    steps = tuple(step for step, _ in shown.steps)
-    return BackwardSteps(trace=graph, steps=steps, fold=fold, open=read_paths(open, "open"))
+    steps = tuple(step for step, _ in by_node.steps(graph))
+    if len(steps) > MOST_STEPS:
+        raise ValueError(message("errors.steps.count", most=MOST_STEPS, count=len(steps)))
+    return BackwardSteps(trace=graph, steps=steps)

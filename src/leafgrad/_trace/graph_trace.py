@@ -277,33 +277,19 @@ class GraphTrace(Graph):
         """
         pages.show(self, self.to_html)
 
-    def steps(
-        self,
-        *,
-        fold: bool | str | Collection[str] | None = None,
-        open: str | Collection[str] = (),  # noqa: A002 - as in to_svg
-    ) -> BackwardSteps:
+    def steps(self) -> BackwardSteps:
         """Return the backward that `trace_graph` ran, step by step, in the engine's order.
 
         Values come up in the order of the operations, then gradients flow from the root, and what
-        several nodes pass on to one place adds up as it arrives. Of a folded graph, a step is all
-        that happens at one box: what arrives and what goes on, the leaves whose gradients are
-        complete there, and the bytes that no later step needs. What the picture shows once, such
-        as the blocks of a transformer, has a step for each. A notebook shows the picture of the
-        graph with buttons; `BackwardSteps.to_html` writes a page.
-
-        Args:
-            fold: As in `to_svg`: None folds graphs of more than 40 nodes, by module where modules
-                are known, and False goes node by node through any.
-            open: As in `to_svg`: the path of a module, or several, to go through node by node.
+        several nodes pass on to one place adds up as it arrives. A notebook shows the picture of
+        the graph with buttons; `BackwardSteps.to_html` writes a page.
 
         Returns:
             The steps, each with a sentence.
 
         Raises:
-            TypeError: If `fold` or `open` is not what `to_svg` takes.
-            ValueError: If `trace_graph` was not asked for gradients, there are more than 1,000
-                steps, or no module has such a path.
+            ValueError: If `trace_graph` was not asked for gradients, or there are more than 1,000
+                steps.
 
         Example:
             >>> import torch
@@ -317,13 +303,8 @@ class GraphTrace(Graph):
              3. Backward starts at y (MulBackward0) with the gradient 1.
              4. Backward: y (MulBackward0) multiplies 1 by its local derivative 2 and passes 2 to x.
              5. The gradient of x is complete: 2. backward() adds it to x.grad.
-            >>> layers = torch.nn.Sequential(*(torch.nn.Linear(4, 4) for _ in range(24)))
-            >>> loss = layers(torch.ones(2, 4)).sum()
-            >>> steps = trace_graph(loss, names=layers, gradients=True).steps()
-            >>> len(steps.steps), steps.steps[2].module
-            (26, '23')
         """
-        return steps_of(self, fold=fold, open=open)
+        return steps_of(self)
 
     def __str__(self) -> str:
         return text.text(self)
