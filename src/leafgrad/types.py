@@ -3,7 +3,6 @@
 from leafgrad._debug.session import StepReport
 from leafgrad._derivative.derivative_explanation import DerivativeExplanation
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Help, Severity, Span
-from leafgrad._graph.diff import GraphDiff, KindChange
 from leafgrad._graph.gradient_norms import GradientNorms, ModuleGradient
 from leafgrad._graph.memory import GraphMemory, MemoryShare
 from leafgrad._graph.modules import TracedModule
@@ -31,11 +30,9 @@ __all__ = [
     "Edit",
     "ForwardFailure",
     "GradientNorms",
-    "GraphDiff",
     "GraphMemory",
     "Help",
     "InputUse",
-    "KindChange",
     "MemoryShare",
     "ModuleGradient",
     "SavedTensor",

@@ -86,12 +86,6 @@ def test_json_has_each_field_of_nodes_edges_and_saved_tensors() -> None:
     assert (node["saved"][0]["nbytes"], node["saved"][0]["state"]) == (8, "live")
 
 
-def test_diff_with_other_type_is_refused() -> None:
-    wrong: Any = torch.ones(2)
-    with pytest.raises(TypeError, match=r"^other must be a GraphTrace, not Tensor; trace_graph"):
-        example().diff(wrong)
-
-
 def test_custom_function_shows_its_line_without_folders_of_this_machine() -> None:
     function: Any = Doubled
     made = trace_graph(function.apply(torch.ones(2, requires_grad=True))).nodes[0].custom_function

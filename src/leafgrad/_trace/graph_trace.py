@@ -6,10 +6,8 @@ from typing import Self
 
 from leafgrad._display import pages
 from leafgrad._display.text_width import check_width
-from leafgrad._graph.diff import GraphDiff, diff_of
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.serialize import graph_fields, graph_to_json
-from leafgrad._messages import message
 from leafgrad._picture import diagrams, text
 from leafgrad._picture.html import page
 from leafgrad._picture.picture_style import Color, Direction, PictureStyle
@@ -33,32 +31,6 @@ class GraphTrace(Graph):
             and, at any operation, what has a name.
         failure: Where the forward stopped, if what was traced is an exception; else None.
     """
-
-    def diff(self, other: Self) -> GraphDiff:
-        """Compare this trace with another one, as of the same model computed in another way.
-
-        Args:
-            other: The trace to go on to.
-
-        Returns:
-            Which nodes came and went from this trace to the other, and how many bytes are kept.
-
-        Raises:
-            TypeError: If `other` is not a `GraphTrace`.
-
-        Example:
-            >>> import torch
-            >>> from leafgrad import trace_graph
-            >>> x = torch.ones(3, requires_grad=True)
-            >>> print(trace_graph(x.sin().sin()).diff(trace_graph(x.sin())))
-            1 node went, 0 came; 24 B before, 12 B after, without parameters
-            <BLANKLINE>
-            node          before  after  bytes before  after
-            SinBackward0       2      1          24 B   12 B
-        """
-        if not isinstance(other, GraphTrace):
-            raise TypeError(message("errors.trace.other", type=type(other).__name__))
-        return diff_of(self.nodes, other.nodes)
 
     def to_text(self, *, width: int | None = None) -> str:
         """Return the graph as text for a terminal.
