@@ -192,9 +192,7 @@ def print_graphs(graphs: Mapping[str, Callable[[], torch.Tensor]]) -> None:
 
 FORMS: dict[str, Callable[[GraphTrace], object]] = {
     "to_text": GraphTrace.to_text,
-    "to_mermaid": GraphTrace.to_mermaid,
     "to_dot": GraphTrace.to_dot,
-    "to_json": GraphTrace.to_json,
     "to_svg": GraphTrace.to_svg,
 }
 WRITTEN: dict[str, Callable[[], Run]] = {

@@ -122,7 +122,7 @@ def test_too_large_picture_is_text_behind_page() -> None:
     html = tangle(150)._repr_mimebundle_()["text/html"]
     assert "<img" not in html
     assert "</iframe>" in html
-    assert ".nodes and .to_json() have them all</pre>" in html.split("</iframe>")[1]
+    assert ".nodes has them all</pre>" in html.split("</iframe>")[1]
 
 
 @pytest.mark.usefixtures("kernel")
@@ -130,7 +130,7 @@ def test_too_large_page_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leafgrad._picture.html.page.MOST_BOXES", 100)
     html = tangle(150)._repr_mimebundle_()["text/html"]
     assert "<iframe" not in html
-    assert ".nodes and .to_json() have them all</pre>" in html
+    assert ".nodes has them all</pre>" in html
 
 
 def test_ipython_in_terminal_prints(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -121,8 +121,7 @@ module  times  nodes  saved  memory  made of
 roots: 0 AddmmBackward0
 leaves: 18: 8.bias, 7.bias, 6.bias, 5.bias, and 14 more
 inputs: (1, 2) float32 at 16
-folded by module (inferred from the parameters): 36 nodes; .nodes and .to_json()
-have them all
+folded by module (inferred from the parameters): 36 nodes; .nodes has them all
 """
 
 
@@ -155,7 +154,7 @@ outside            1      2                 Sum
 
 roots: 0 SumBackward0
 leaves: 25: layers.11.bias, layers.10.bias, layers.9.bias, and 22 more
-folded by module: 52 nodes; .nodes and .to_json() have them all
+folded by module: 52 nodes; .nodes has them all
 """
 
 

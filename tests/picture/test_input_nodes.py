@@ -47,12 +47,10 @@ def test_unnamed_input_is_called_input() -> None:
     assert texts(called.to_svg())[: len(written)] == written
 
 
-def test_mermaid_and_dot_have_inputs() -> None:
+def test_dot_has_inputs() -> None:
     trace = perceptron()
     place, user = len(trace.nodes), trace.inputs[0].uses[0].node
-    mermaid, dot = trace.to_mermaid(), trace.to_dot()
-    assert f'  n{place}[/"input<br/>x<br/>(2, 4)"/]' in mermaid
-    assert f"  n{user} -.- n{place}" in mermaid
+    dot = trace.to_dot()
     assert f'  {place} [label="input\\nx\\n(2, 4)", shape=parallelogram];' in dot
     assert f"  {user} -> {place} [style=dashed, arrowhead=none];" in dot
 

@@ -1,6 +1,7 @@
 """Traces of unusual graphs."""
 
 import json
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch.autograd.graph import get_gradient_edge, save_on_cpu, saved_tensors_h
 from torch.testing._internal.two_tensor import TwoTensor
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import GraphTrace, diagnose, trace_graph
+from leafgrad import diagnose, trace_graph
 from tests.diagnosis.programs import FAILING, code_of
 
 
@@ -178,8 +179,8 @@ def test_trace_leaves_graph_of_any_kind_unchanged(kind: str) -> None:
     assert "x" in {leaf.leaf_name for leaf in trace.leaves}
     assert FAILING.isdisjoint(found.codes)
     assert code_of(x, outputs) is None
-    assert GraphTrace.from_json(trace.to_json()) == trace
-    for form in (str(trace), trace.to_dot(), trace.to_mermaid(), trace.to_svg(), str(trace.memory)):
+    assert pickle.loads(pickle.dumps(trace)) == trace
+    for form in (str(trace), trace.to_dot(), trace.to_svg(), str(trace.memory)):
         assert form
     assert json.dumps(found.to_dict())
     assert trace_graph(outputs, names={"x": x}) == trace

@@ -1,7 +1,7 @@
 """A large graph on a few lines: by module, or by kind of node."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from leafgrad import _autograd
@@ -14,7 +14,7 @@ from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.summary import norms_text
 from leafgrad._messages import message
 from leafgrad._picture.derivatives import with_derivatives
-from leafgrad._picture.node_groups import group_by_alike_modules, group_by_kind
+from leafgrad._picture.view import NUMBER, merge_names
 
 MOST_ROWS = 24
 MOST_KINDS = 20
@@ -32,14 +32,18 @@ def fold_to_text(graph: Graph, width: int) -> FoldedText:
 
 
 def _by_module(graph: Graph, width: int) -> FoldedText:
-    groups = group_by_alike_modules(graph)
+    """Return a row for each module, or for all whose paths differ in numbers, in order of use."""
+    groups = defaultdict[Hashable, list[TracedNode]](list)
+    for node in sorted(graph.nodes, key=lambda node: (node.created is None, node.created or 0)):
+        groups[node.module and NUMBER.sub("*", node.module)].append(node)
     rows = [_heading("module-heading")]
-    for group in groups[:MOST_ROWS]:
-        kinds = Counter(_autograd.stem(node.name) for node in group.nodes if not node.is_leaf)
+    for nodes in [*groups.values()][:MOST_ROWS]:
+        kinds = Counter(_autograd.stem(node.name) for node in nodes if not node.is_leaf)
         names = [name for name, _ in kinds.most_common()]
-        numbers = str(group.modules), str(len(group.nodes)), *_facts(graph, group.nodes)
-        turns = _turns_text(group.nodes, in_several=group.modules > 1)
-        rows.append(Row((group.name, *numbers), turns, names))
+        modules = {node.module for node in nodes}
+        numbers = str(len(modules)), str(len(nodes)), *_facts(graph, nodes)
+        turns = _turns_text(nodes, in_several=len(modules) > 1)
+        rows.append(Row((_module_name(modules), *numbers), turns, names))
     lines = _fit_table(rows, width)
     if len(groups) > MOST_ROWS:
         others = count(len(groups) - MOST_ROWS, "other module")
@@ -49,17 +53,29 @@ def _by_module(graph: Graph, width: int) -> FoldedText:
     return lines, message(key, nodes=count(len(graph.nodes), "node"))
 
 
+def _module_name(modules: Iterable[str | None]) -> str:
+    """Return the paths of modules as one."""
+    paths = [path for path in modules if path is not None]
+    if not paths:
+        return message("modules.outside")
+    return merge_names(paths) or message("modules.outermost")
+
+
 def _by_kind(graph: Graph, width: int) -> FoldedText:
-    groups = sorted(group_by_kind(graph), key=lambda group: -len(group.nodes))
+    """Return a row for each kind of node, the most frequent first."""
+    groups = defaultdict[str, list[TracedNode]](list)
+    for node in graph.nodes:
+        groups[node.name].append(node)
+    ordered = sorted(groups.values(), key=len, reverse=True)
     rows = [_heading("kind-heading")]
-    for group in groups[:MOST_KINDS]:
-        numbers = str(len(group.nodes)), *_facts(graph, group.nodes)
-        rows.append(Row((group.name, *numbers), _turns_text(group.nodes), []))
+    for nodes in ordered[:MOST_KINDS]:
+        numbers = str(len(nodes)), *_facts(graph, nodes)
+        rows.append(Row((nodes[0].name, *numbers), _turns_text(nodes), []))
     lines = _fit_table(rows, width)
-    if others := groups[MOST_KINDS:]:
-        nodes = count(sum(len(group.nodes) for group in others), "node")
+    if others := ordered[MOST_KINDS:]:
+        number = count(sum(map(len, others)), "node")
         kinds = count(len(others), "other kind")
-        lines.append(message("text.folded.more-nodes", nodes=nodes, kinds=kinds))
+        lines.append(message("text.folded.more-nodes", nodes=number, kinds=kinds))
     return lines, message("text.folded.by-kind", nodes=count(len(graph.nodes), "node"))
 
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Self
 
 from leafgrad._display import pages
 from leafgrad._display.text_width import check_width
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.serialize import graph_fields, graph_to_json
-from leafgrad._picture import diagrams, text
+from leafgrad._picture import text
+from leafgrad._picture.dot import dot
 from leafgrad._picture.html import page
 from leafgrad._picture.picture_style import Color, Direction, PictureStyle
 from leafgrad._picture.svg import svg
@@ -63,50 +62,6 @@ class GraphTrace(Graph):
         """
         return text.text(self, check_width(width))
 
-    def to_json(self, *, indent: int | None = None) -> str:
-        """Return everything as JSON text.
-
-        Args:
-            indent: How far to indent each level; None for a single line.
-
-        Returns:
-            An object with ``schema``, the version of the format, which changes when a field is
-            removed or changes its meaning; ``nodes``, each with the attributes of `TracedNode`,
-            and so on inwards; ``roots``, ``leaves`` and ``sinks`` by index, ``modules``,
-            ``inputs``, ``depth``, ``is_freed`` and ``failure``. Data types and devices are given
-            by name, and numbers that JSON lacks, such as NaN, as text.
-
-        Example:
-            >>> import torch
-            >>> from leafgrad import trace_graph
-            >>> trace_graph(torch.ones(3, requires_grad=True).exp()).to_json()[:58]
-            '{"schema": 1, "nodes": [{"index": 0, "name": "ExpBackward0'
-        """
-        return graph_to_json(self, indent)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read a graph that `to_json` has written.
-
-        Args:
-            text: The text.
-
-        Returns:
-            A graph that is equal to the one that was written.
-
-        Raises:
-            ValueError: If the text is no JSON, or holds something else or another schema.
-            TypeError: If it is no text.
-
-        Example:
-            >>> import torch
-            >>> from leafgrad import GraphTrace, trace_graph
-            >>> trace = trace_graph(torch.ones(3, requires_grad=True).exp())
-            >>> GraphTrace.from_json(trace.to_json()) == trace
-            True
-        """
-        return cls(**graph_fields(text))
-
     def to_dot(self) -> str:
         r"""Write the graph in the language of Graphviz, roots on top.
 
@@ -125,29 +80,7 @@ class GraphTrace(Graph):
               0 -> 1;
             }
         """
-        return diagrams.dot(self)
-
-    def to_mermaid(self) -> str:
-        """Write the graph as a Mermaid flowchart, roots on top.
-
-        Mermaid draws at most 500 edges and 50,000 characters unless it is told otherwise. A graph
-        beyond that is folded: by module as far down as it fits where modules are known, else by
-        kind of node. A comment says how, and each box how many nodes it stands for.
-
-        Returns:
-            The text of the flowchart, leaves with sharp corners.
-
-        Example:
-            >>> import torch
-            >>> from leafgrad import trace_graph
-            >>> x = torch.ones(3, requires_grad=True)
-            >>> print(trace_graph(x.exp(), names={"x": x}).to_mermaid())
-            flowchart TD
-              n0("ExpBackward0<br/>(3,)")
-              n1["AccumulateGrad<br/>x<br/>(3,)"]
-              n0 --> n1
-        """
-        return diagrams.mermaid(self)
+        return dot(self)
 
     def to_svg(
         self,

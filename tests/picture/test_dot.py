@@ -1,6 +1,5 @@
-"""Graphs as DOT and Mermaid."""
+"""Graphs as DOT."""
 
-import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
@@ -12,7 +11,6 @@ import torch
 from torch import nn
 
 from leafgrad import GraphTrace, trace_graph
-from tests.models import transformer
 from tests.tensors import leaf
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -33,24 +31,9 @@ def layers(count: int) -> GraphTrace:
     return trace_graph(x, names=model)
 
 
-def chain(steps: int) -> GraphTrace:
-    x = leaf(2)
-    for _ in range(steps):
-        x = x.sin()
-    return trace_graph(x)
-
-
 def unlabelled() -> GraphTrace:
     undefined: Any = torch._C._functions
     return trace_graph(torch.autograd.graph.GradientEdge(undefined.UndefinedGrad(), 0))
-
-
-def boxes(text: str) -> int:
-    return len(re.findall(r'^  n\d+[\[(]"', text, re.MULTILINE))
-
-
-def arrows(text: str) -> int:
-    return len(re.findall(r"^  n\d+ --> n\d+$", text, re.MULTILINE))
 
 
 def test_dot_of_graph() -> None:
@@ -69,66 +52,7 @@ digraph leafgrad {
 """
 
 
-def test_mermaid_of_graph() -> None:
-    assert small().to_mermaid() == MERMAID.strip()
-
-
-MERMAID = r"""
-flowchart TD
-  n0("MulBackward0<br/>()")
-  n1("UnbindBackward0<br/>()")
-  n2["AccumulateGrad<br/>a #34;quoted#34; #60;b#62; #38; #35;1#59; [x] {y} \n |z| #96;c#96;#10;next<br/>(2,)"]
-  n0 --> n1
-  n1 --> n2
-"""  # noqa: E501
-
-
-def test_mermaid_of_500_nodes_is_not_folded() -> None:
-    text = chain(499).to_mermaid()
-    assert (boxes(text), arrows(text)) == (500, 499)
-    assert "%%" not in text
-
-
-@pytest.mark.parametrize(
-    ("trace", "comment", "box"),
-    [
-        (
-            chain(600),
-            "folded by kind of node: 601 nodes into 2 boxes",
-            "SinBackward0<br/>600 nodes",
-        ),
-        (
-            layers(70),
-            "folded by module, 2 levels deep: 564 nodes into 142 boxes",
-            "69.1<br/>4 nodes",
-        ),
-        (layers(300), "folded by module, 1 level deep: 2404 nodes into 302 boxes", "7<br/>8 nodes"),
-        (layers(600), "folded by kind of node: 4804 nodes into 4 boxes", "TBackward0<br/>1201"),
-    ],
-    ids=["by kind", "by inner module", "by outer module", "by kind as modules are too many"],
-)
-def test_larger_mermaid_is_folded_and_says_how(trace: GraphTrace, comment: str, box: str) -> None:
-    text = trace.to_mermaid()
-    assert text.splitlines()[1] == f"  %% {comment}"
-    assert box in text
-    assert arrows(text) <= 500
-    assert len(text) <= 50_000
-
-
-def test_outermost_module_has_same_name_in_mermaid_and_text() -> None:
-    trace = transformer()
-    assert '"the outermost<br/>' in trace.to_mermaid()
-    assert "\nthe outermost " in str(trace)
-
-
-def test_mermaid_with_long_names_is_folded() -> None:
-    x = leaf(2)
-    y = x.sin()
-    text = trace_graph(y, names={"x" * 60_000: y}).to_mermaid()
-    assert "folded by kind of node: 2 nodes into 2 boxes" in text
-
-
-@pytest.mark.filterwarnings("ignore:.* deprecated - use:DeprecationWarning")  # warning inside pydot
+@pytest.mark.filterwarnings("ignore:.* deprecated - use:DeprecationWarning")  # within pydot
 @pytest.mark.parametrize(
     "trace", [small(), layers(3), unlabelled()], ids=["small", "layers", "bare"]
 )
