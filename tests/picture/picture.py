@@ -62,7 +62,6 @@ class Picture:
     frames: list[tuple[str, Rect, float]]
     """The title of each frame, the frame, and the x at which the title starts."""
 
-    brackets: list[str]
     legend: list[str]
     colors: list[int]
 
@@ -90,7 +89,6 @@ def read_picture(markup: str) -> Picture:
         boxes=boxes,
         paths=paths,
         frames=[*_frames(groups.get("frames", []))],
-        brackets=[text.text or "" for text in groups["brackets"].iter(f"{SVG}text")],
         legend=[text.text or "" for text in groups["legend"].iter(f"{SVG}text")]
         if "legend" in groups
         else [],

@@ -13,7 +13,7 @@ from tests.messages import exactly, message
 from tests.models import polynomial
 from tests.picture.picture import picture_of, read_picture
 from tests.picture.test_overview import Language, traced
-from tests.picture.test_svg import classes, meanings, texts
+from tests.picture.test_svg import meanings, texts
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -78,7 +78,7 @@ def test_plain_picture_has_no_colour() -> None:
     assert "heat" not in polynomial().to_svg()
 
 
-def test_colour_of_bytes_replaces_bar() -> None:
+def test_colour_of_bytes_is_of_each_box() -> None:
     x = torch.ones(10, requires_grad=True)
     trace = trace_graph(x[:2].sin().sum() + x.sin().cos().sum(), names={"x": x})
     picture = trace.to_svg(color="bytes", fold=False)
@@ -86,7 +86,6 @@ def test_colour_of_bytes_replaces_bar() -> None:
     assert by_name["CosBackward0"] == 5
     assert by_name["AccumulateGrad"] == by_name["AddBackward0"] == 0
     assert "bytes saved, up to 40 B" in meanings(picture)
-    assert "bar" not in classes(picture)
 
 
 def test_colour_of_folded_box_is_of_all_copies() -> None:

@@ -27,20 +27,19 @@ def boxes(trace: GraphTrace) -> list[tuple[str, int]]:
 
 
 @pytest.mark.parametrize(
-    ("labels", "shown", "brackets"),
+    ("labels", "shown"),
     [
-        ("zaaaz", "z1 a3 z1", []),
-        ("zabcabcabcz", "z1 a3 b3 c3 z1", ["×3 in a row"]),
-        ("z" + "aaab" * 5 + "z", "z1 a15 b5 z1", ["×5 in a row"]),
-        ("zabcz", "z1 a1 b1 c1 z1", []),
-        ("zaaz", "z1 a1 a1 z1", []),
+        ("zaaaz", "z1 a3 z1"),
+        ("zabcabcabcz", "z1 a3 b3 c3 z1"),
+        ("z" + "aaab" * 5 + "z", "z1 a15 b5 z1"),
+        ("zabcz", "z1 a1 b1 c1 z1"),
+        ("zaaz", "z1 a1 a1 z1"),
     ],
     ids=["letter", "stretch", "within a repeat", "all different", "too little to save"],
 )
-def test_repeats_of_chain_are_drawn_once(labels: str, shown: str, brackets: list[str]) -> None:
-    trace = chain(labels)
-    assert " ".join(f"{label}{copies}" for label, copies in boxes(trace)) == shown
-    assert picture_of(trace, fold=True).brackets == brackets
+def test_repeats_of_chain_are_drawn_once(labels: str, shown: str) -> None:
+    found = boxes(chain(labels))
+    assert " ".join(f"{label}{copies}" for label, copies in found) == shown
 
 
 def test_repeated_diamonds_are_folded() -> None:

@@ -60,7 +60,6 @@ def test_more_than_forty_nodes_are_folded(steps: int, boxes: int) -> None:
 
 def test_blocks_of_transformer_are_drawn_once() -> None:
     shown = picture_of(transformer(), fold=True)
-    assert shown.brackets == ["×12 in a row"]
     leaves = {pill.split()[0] for box in shown.boxes for pill in box.pills}
     assert {"*.norms.0.weight", "*.perceptron.2.bias"} <= leaves
     assert not any(leaf.startswith("11.") for leaf in leaves)
@@ -71,7 +70,6 @@ def test_equal_branches_are_drawn_once() -> None:
     shown = picture_of(wide(), fold=True)
     assert [box.texts[0] for box in shown.boxes] == ["StackBackward0", "SinBackward0 ×60"]
     assert shown.boxes[1].pills == ["x (2,), used 60×"]
-    assert shown.brackets == []
 
 
 def test_branches_from_different_outputs_are_folded() -> None:

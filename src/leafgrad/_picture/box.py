@@ -6,7 +6,6 @@ from leafgrad._graph.modules import TracedModule
 from leafgrad._graph.nodes import SavedTensor, Shape, TracedInput, TracedNode
 from leafgrad._picture.input_nodes import InputNode
 from leafgrad._picture.module_boxes import Beyond
-from leafgrad._picture.repeats import Repeat
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -113,12 +112,10 @@ class View:
 
     Attributes:
         boxes: The boxes, each before the boxes that it leads to.
-        repeats: The repeated stretches, by the indices of their nodes.
         frames: The frames. No box is in two of them.
     """
 
     boxes: tuple[Box, ...]
-    repeats: tuple[Repeat, ...] = ()
     frames: tuple[Frame, ...] = ()
 
 

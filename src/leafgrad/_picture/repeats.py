@@ -37,21 +37,6 @@ class Vertex:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Repeat:
-    """A stretch that stands for several alike.
-
-    Attributes:
-        members: The first member of each vertex in it.
-        copies: How many stretches there were.
-        in_a_row: Whether one led to the next.
-    """
-
-    members: tuple[int, ...]
-    copies: int
-    in_a_row: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
     """Copies of a stretch, one right after the other; `slack` vertices more go on like them."""
 
@@ -79,16 +64,15 @@ class Run:
         return self.first + (place - self.first) % self.period
 
 
-def fold_repeats(vertices: Sequence[Vertex]) -> tuple[list[Vertex], list[Repeat]]:
+def fold_repeats(vertices: Sequence[Vertex]) -> list[Vertex]:
     """Replace each run of equal stretches by its first, the run that saves most first.
 
     Only what saves a fiftieth of the vertices is worth a fold, which keeps the time linear.
     """
-    vertices, repeats = [*vertices], []
+    vertices = [*vertices]
     while run := _best_run([vertex.label for vertex in vertices], partial(_stretches, vertices)):
-        vertices, repeat = _fold_run(vertices, _shift_to_waist(vertices, run))
-        repeats.append(repeat)
-    return vertices, repeats
+        vertices = _fold_run(vertices, _shift_to_waist(vertices, run))
+    return vertices
 
 
 Stretch = tuple[int, int]
@@ -182,24 +166,17 @@ def _shift_to_waist(vertices: Sequence[Vertex], run: Run) -> Run:
     return replace(run, first=run.first + shift)
 
 
-def _fold_run(vertices: Sequence[Vertex], run: Run) -> tuple[list[Vertex], Repeat]:
+def _fold_run(vertices: Sequence[Vertex], run: Run) -> list[Vertex]:
     """Keep the first copy of a run, with the edges that leave the last and that reach any copy."""
-    second = run.first + run.period
-    stretch = vertices[run.first : second]
-    repeat = Repeat(
-        members=tuple(vertex.members[0] for vertex in stretch),
-        copies=run.copies,
-        in_a_row=any(second <= edge[0] < run.end for vertex in stretch for edge in vertex.edges),
-    )
     kept = [
         *vertices[: run.first],
         *(
             _merge(vertices[place : run.end : run.period], run)
-            for place in range(run.first, second)
+            for place in range(run.first, run.first + run.period)
         ),
         *vertices[run.end :],
     ]
-    return [replace(vertex, edges=tuple(_edges_of(vertex, run))) for vertex in kept], repeat
+    return [replace(vertex, edges=tuple(_edges_of(vertex, run))) for vertex in kept]
 
 
 def _merge(alike: Sequence[Vertex], run: Run) -> Vertex:

@@ -221,13 +221,9 @@ class Viewer:
         if is_folded:
             labels = [*map(self._label, parts, outputs)]
         vertices = [*_vertices(parts, labels, links, outputs)]
-        vertices, repeats = fold_repeats(vertices) if is_folded else (vertices, [])
+        vertices = fold_repeats(vertices) if is_folded else vertices
         boxes = self._boxes(parts, vertices, outputs, is_folded=is_folded)
-        by_nodes = [
-            replace(repeat, members=tuple(parts[n].nodes[0].index for n in repeat.members))
-            for repeat in repeats
-        ]
-        return View(boxes=tuple(boxes), repeats=tuple(by_nodes))
+        return View(boxes=tuple(boxes))
 
     def _with_inputs(self, parts: Sequence[ModuleBox]) -> Iterator[ModuleBox]:
         """Yield the parts, and behind the last part that uses an input the node of that input.

@@ -12,7 +12,7 @@ from leafgrad._picture.box_text import Line, lines, output
 from leafgrad._picture.layout import Extent, Position
 from leafgrad._picture.picture_style import Direction, PictureStyle
 from leafgrad._picture.repeats import SEVERAL
-from leafgrad._picture.svg.shapes import BAR, CORNER, OUTLINE, behind, rect, stub
+from leafgrad._picture.svg.shapes import CORNER, OUTLINE, behind, rect, stub
 from leafgrad._picture.svg.style import FACT_SIZE, NAME_SIZE, PORT_SIZE
 
 MOST_LETTERS = 44
@@ -43,7 +43,6 @@ class MeasuredBox:
         lines: The lines of text in it.
         width: Its width, without what is drawn around it.
         height: Its height, without what is drawn around it.
-        nbytes: The saved bytes that its bar shows; 0 for no bar.
         ports: The texts at the ends of the edges to each of its outputs.
         label: The shape at the arrow from it, if it is not in the box.
         direction: The direction of the arrows.
@@ -53,7 +52,6 @@ class MeasuredBox:
     lines: tuple[Line, ...]
     width: float
     height: float
-    nbytes: int
     ports: tuple[str, ...]
     label: str
     direction: Direction
@@ -95,9 +93,7 @@ class MeasuredBox:
         )
 
 
-def measure(
-    box: Box, *, style: PictureStyle, with_kind: bool, arrivals: int, nbytes: int
-) -> MeasuredBox:
+def measure(box: Box, *, style: PictureStyle, with_kind: bool, arrivals: int) -> MeasuredBox:
     """Write the text of a box and measure it.
 
     Args:
@@ -105,7 +101,6 @@ def measure(
         style: The direction of the arrows, and how much is written.
         with_kind: Whether to write data types and devices.
         arrivals: The number of edges that lead to it.
-        nbytes: The bytes that its bar shows; 0 for no bar.
     """
     result = "" if box.beyond == "user" else output(box, with_kind=with_kind)
     direction = style.direction
@@ -131,8 +126,7 @@ def measure(
             max(OUTPUTS_APART, port_width) * len(ports),
             2 * width(label, FACT_SIZE) + 2 * PADDING,
         ),
-        height=height + (PORTS if ports else 0.0) + (2 * BAR if nbytes else 0.0),
-        nbytes=nbytes,
+        height=height + (PORTS if ports else 0.0),
         ports=ports,
         label=label,
         direction=direction,
@@ -161,24 +155,19 @@ def _height(line: Line) -> float:
     return PILL if line.style in PILLS else LINE
 
 
-def draw(
-    measured: MeasuredBox, position: Position, *, ports: Sequence[float], most_bytes: int, mark: str
-) -> Markup:
+def draw(measured: MeasuredBox, position: Position, *, ports: Sequence[float], mark: str) -> Markup:
     """Draw a box at its position.
 
     Args:
         measured: The box.
         position: Its position.
         ports: The x at which edges to each of its outputs arrive.
-        most_bytes: The bytes that a full bar stands for; 0 for no bars.
         mark: The class of its colour in the stylesheet; empty for none.
     """
     left, top = position.x - measured.width / 2, position.top + measured.outline
     right, bottom = left + measured.width, top + measured.height
     is_forward = measured.direction == "forward"
-    above, below = (0.0, PORTS) if is_forward else (PORTS, 0.0)
-    if not ports:
-        above = below = 0.0
+    above = PORTS if ports and not is_forward else 0.0
     at_port = bottom - PORT_RISE if is_forward else top + PORTS
     outputs = zip(measured.ports, ports, strict=True)
     stubs = (right - STUB_APART * (number + 1) for number in range(measured.stubs))
@@ -188,7 +177,6 @@ def draw(
         *_outlines(measured, left, top, mark),
         *(element("text", text(port), class_="port", x=x, y=at_port) for port, x in outputs),
         *_texts(measured, position.x, top + PADDING + above),
-        *_bar(measured, left + PADDING, bottom - PADDING - below, most_bytes),
         *(stub(x, top if is_forward else bottom, is_above=is_forward) for x in stubs),
         class_="part",
     )
@@ -233,11 +221,3 @@ def _texts(measured: MeasuredBox, x: float, y: float) -> Iterator[Markup]:
         if line.style in ("fact", "tensor", *PILLS):
             class_ = {}
         yield element("text", text(line.text), x=x, y=baseline, **class_)
-
-
-def _bar(measured: MeasuredBox, left: float, y: float, most_bytes: int) -> Iterator[Markup]:
-    if measured.nbytes:
-        wide = measured.width - 2 * PADDING
-        full = max(1.0, wide * measured.nbytes / most_bytes)
-        yield rect("rail", left, y, wide, BAR, BAR / 2)
-        yield rect("bar", left, y, full, BAR, BAR / 2)

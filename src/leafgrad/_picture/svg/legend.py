@@ -5,14 +5,13 @@ from dataclasses import dataclass
 
 from leafgrad._display.markup import Markup, element, path, text
 from leafgrad._display.text_width import OF_LATIN, wrap
-from leafgrad._display.units import size
 from leafgrad._graph.nodes import SavedTensor
 from leafgrad._messages import message
 from leafgrad._picture.box import Box, View
 from leafgrad._picture.picture_style import PictureStyle
 from leafgrad._picture.svg.boxes import MeasuredBox
 from leafgrad._picture.svg.heat import Heat
-from leafgrad._picture.svg.shapes import BAR, CORNER, behind, head, rect, stub
+from leafgrad._picture.svg.shapes import CORNER, behind, head, rect, stub
 from leafgrad._picture.svg.style import FACT_SIZE
 
 SIGN = 40.0
@@ -44,7 +43,6 @@ def legend(
     facts: Sequence[str],
     view: View,
     measured: Sequence[MeasuredBox],
-    most: int,
     style: PictureStyle,
     heat: Heat,
 ) -> Legend:
@@ -54,13 +52,12 @@ def legend(
         facts: What is true of the graph.
         view: What is shown.
         measured: The boxes that are drawn.
-        most: What a full bar of saved bytes means; 0 for no bars.
         style: How the picture is drawn.
         heat: The colours of the boxes.
     """
     letters = int(WIDTH / FACT_SIZE / OF_LATIN)
     fact_lines = [line for fact in facts for line in wrap(fact, letters)]
-    entries = [*_entries(view, measured, most, style, heat)]
+    entries = [*_entries(view, measured, style, heat)]
     markup = [_text(fact, 0, number * LINE) for number, fact in enumerate(fact_lines)]
     for number, (sign, meaning) in enumerate(entries):
         y = (len(fact_lines) + 0.4 + number) * LINE
@@ -74,7 +71,7 @@ def _text(content: str, x: float, y: float) -> Markup:
 
 
 def _entries(
-    view: View, measured: Sequence[MeasuredBox], most: int, style: PictureStyle, heat: Heat
+    view: View, measured: Sequence[MeasuredBox], style: PictureStyle, heat: Heat
 ) -> Iterator[tuple[DrawSigns, str]]:
     boxes = view.boxes
     if any(box.is_root for box in boxes):
@@ -88,8 +85,6 @@ def _entries(
         is_inferred = any(frame.is_inferred for frame in view.frames)
         yield _box("frame", CORNER), message(f"legend.frame{INFERRED if is_inferred else ''}")
     yield from _of_several(boxes)
-    if most:
-        yield _bar, message("legend.bar", bytes=size(most))
     for marks, meaning in heat.legend:
         yield _scale(marks), meaning
     yield from _alarms([saved for box in boxes for saved in box.saved if box.beyond is None])
@@ -163,13 +158,6 @@ def _arrow(y: float) -> Signs:
 
 def _stub(y: float) -> Signs:
     return (stub(MIDDLE, y - 4),)
-
-
-def _bar(y: float) -> Signs:
-    return (
-        rect("rail", MIDDLE - 14, y - BAR / 2, 28, BAR, BAR / 2),
-        rect("bar", MIDDLE - 14, y - BAR / 2, 20, BAR, BAR / 2),
-    )
 
 
 def _scale(marks: Sequence[str]) -> DrawSigns:

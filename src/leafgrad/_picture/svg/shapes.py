@@ -3,7 +3,6 @@
 from leafgrad._display.markup import Markup, element, path
 
 CORNER = 5.0
-BAR = 3.0
 OUTLINE = 4.0
 """The room around a box with an outline or with copies behind it."""
 

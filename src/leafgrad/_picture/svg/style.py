@@ -61,8 +61,6 @@ font-size:{FACT_SIZE}px;max-width:none;height:auto}}
 .{CLASS} .free{{stroke-dasharray:2 3}}
 .{CLASS} .frame{{fill:none;stroke:currentColor;stroke-opacity:.35}}
 .{CLASS} .beyond{{fill:none;stroke-dasharray:5 3}}
-.{CLASS} .bar{{fill:currentColor;fill-opacity:.55}}
-.{CLASS} .rail{{fill:currentColor;fill-opacity:.12}}
 .{CLASS} .links{{fill:none;stroke:currentColor;stroke-width:1.2;opacity:.6}}
 .{CLASS} .heads{{opacity:.8}}
 .{CLASS} .head{{fill:currentColor}}

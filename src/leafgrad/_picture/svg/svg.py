@@ -7,7 +7,6 @@ from itertools import pairwise
 
 from leafgrad._display.markup import Markup, coordinate, element, path, text
 from leafgrad._graph.graph import Graph
-from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._messages import message
 from leafgrad._picture import text as graph_text
 from leafgrad._picture.alt_text import description, title
@@ -15,7 +14,7 @@ from leafgrad._picture.box import View
 from leafgrad._picture.layout import Edge, Layout, Point, flip_layout, lay_out
 from leafgrad._picture.picture_style import PictureStyle
 from leafgrad._picture.svg.boxes import MeasuredBox, draw, measure
-from leafgrad._picture.svg.frames import bands, brackets, frames
+from leafgrad._picture.svg.frames import bands, frames
 from leafgrad._picture.svg.heat import Heat, heat_of
 from leafgrad._picture.svg.legend import NO_LEGEND, legend
 from leafgrad._picture.svg.shapes import head
@@ -88,13 +87,11 @@ def draw_view(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> Drawin
         layout = flip_layout(extents, layout)
     paths = [*_paths(measured, edges, layout)]
     around = [*frames(view, extents, layout, edges, paths)]
-    beside = brackets(view, measured, layout)
-    most_bytes = max(one.nbytes for one in measured)
     under = NO_LEGEND
     if style.legend:
-        under = legend([*header(graph)], view, measured, most_bytes, style, heat)
+        under = legend([*header(graph)], view, measured, style, heat)
     middle = (layout.left + layout.right) / 2
-    lefts = layout.left - beside.width, middle - under.width / 2, *(one.left for one in around)
+    lefts = layout.left, middle - under.width / 2, *(one.left for one in around)
     rights = layout.right, middle + under.width / 2, *(one.right for one in around)
     left, right = min(lefts) - MARGIN, max(rights) + MARGIN
     height, legends = layout.height + 2 * MARGIN, []
@@ -110,9 +107,8 @@ def draw_view(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> Drawin
         element("style", Markup(STYLE if style.color is None else STYLE + HEAT_STYLE)),
         *([element("g", *(one.draw() for one in around), class_="frames")] if around else []),
         *_arrows(measured, edges, paths),
-        *_boxes(measured, edges, layout, most_bytes, heat),
+        *_boxes(measured, edges, layout, heat),
         *_labels(measured, edges, layout),
-        beside.markup,
         *legends,
         left=left,
         width=right - left,
@@ -174,22 +170,13 @@ def scrolling_frame(graph: Graph, drawing: Drawing) -> Markup:
 
 
 def measure_boxes(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> list[MeasuredBox]:
-    """Measure every box, with room for bars of bytes if these differ."""
+    """Measure every box."""
     arrivals = Counter(place for box in view.boxes for place, _ in box.edges)
     # data types and devices are written only where they differ
     with_kind = len({(node.dtype, node.device) for node in graph.nodes}) > 1
-    nbytes = [0 if box.beyond else bytes_without_parameters(box.saved) for box in view.boxes]
-    if len({*nbytes} - {0}) <= 1 or style.color == "bytes" or style.is_brief:
-        nbytes = [0] * len(nbytes)
     return [
-        measure(
-            box,
-            style=style,
-            with_kind=with_kind,
-            arrivals=arrivals[place],
-            nbytes=kept,
-        )
-        for place, (box, kept) in enumerate(zip(view.boxes, nbytes, strict=True))
+        measure(box, style=style, with_kind=with_kind, arrivals=arrivals[place])
+        for place, box in enumerate(view.boxes)
     ]
 
 
@@ -255,7 +242,6 @@ def _boxes(
     measured: Sequence[MeasuredBox],
     edges: Sequence[Edge],
     layout: Layout,
-    most_bytes: int,
     heat: Heat,
 ) -> Iterator[Markup]:
     ports: list[dict[int, float]] = [{} for _ in measured]
@@ -264,7 +250,7 @@ def _boxes(
         ports[edge.target][edge.output] = points[end][0]
     for one, position, at, mark in zip(measured, layout.positions, ports, heat.marks, strict=True):
         arrive = [at[rank] for rank in range(len(one.ports))]
-        yield draw(one, position, ports=arrive, most_bytes=most_bytes, mark=mark)
+        yield draw(one, position, ports=arrive, mark=mark)
 
 
 def _labels(
