@@ -167,19 +167,6 @@ class Page:
         self.send("Input.dispatchTouchEvent", type="touchStart", touchPoints=[point])
         self.send("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
 
-    def pinch(self, middle: tuple[float, float], start: float, end: float) -> None:
-        """Move two fingers, one above the other, from one distance to another."""
-        self.send("Emulation.setTouchEmulationEnabled", enabled=True)
-        x, y = middle
-        for kind, far in (
-            ("touchStart", start),
-            ("touchMove", (start + end) / 2),
-            ("touchMove", end),
-        ):
-            points = [{"x": x, "y": y + way * far / 2, "id": n} for n, way in enumerate((-1, 1))]
-            self.send("Input.dispatchTouchEvent", type=kind, touchPoints=points)
-        self.send("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
-
     def key(self, key: str, modifiers: int = 0) -> None:
         text = {"text": key} if len(key) == 1 else {}
         self.send("Input.dispatchKeyEvent", type="keyDown", key=key, modifiers=modifiers, **text)

@@ -136,16 +136,6 @@ def test_control_wheel_zooms_at_pointer(opened: Opened) -> None:
     assert abs(y - spot[1]) < 10
 
 
-def test_pinch_zooms_between_fingers(opened: Opened) -> None:
-    page = opened(transformer, 390, 844)
-    page.ask("zoom(1)")
-    middle = page.middle(box(3))
-    page.pinch(middle, 100, 200)
-    page.until("scale === 2")
-    page.pinch(middle, 200, 100)
-    page.until("scale === 1")
-
-
 # --- Directions, modules and colours
 
 NAMES = f"{BOXES}.map(box => box.querySelector('.name').textContent)"

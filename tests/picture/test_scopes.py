@@ -148,10 +148,7 @@ def test_derivatives_have_names_frames_boxes_and_rows(*, is_summed: bool) -> Non
     assert {node.derivative for node in trace.nodes} == {None, "u_t", "u_x", "u_xx"}
     assert {"u_t", "u_x", "u_xx"} < {*scopes_of(trace)}
     assert any(line.startswith("u_xx ") for line in str(trace).splitlines())
-    opened = trace.to_svg(open="u_t")
-    assert '<rect class="frame"' in opened
-    assert ">u_t: derivative<" in opened
-    assert "u_xx: derivative<" in opened
+    assert "u_xx: derivative<" in trace.to_svg()
     unnamed = trace_graph(loss, names=net, recording=recording)
     assert "∇∇Sequential" in {node.derivative for node in unnamed.nodes}
     assert pickle.loads(pickle.dumps(trace)) == trace

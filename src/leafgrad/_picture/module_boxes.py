@@ -77,28 +77,6 @@ def first_level(
     return at_level(nodes, levels, deepest) if deepest else None
 
 
-def open_modules(
-    boxes: Boxes, nodes: Sequence[TracedNode], levels: ModuleLevels, patterns: Collection[str]
-) -> Boxes:
-    """Remove the boxes of modules whose paths match, and of the modules around them.
-
-    A small module then shows its nodes, a large one the modules directly within it.
-    """
-    sizes = Counter(path for node in nodes for path in outwards(node.module))
-    named = [path for path in sizes if _matches(path, *patterns)]
-    not_boxes = {path for one in named for path in outwards(one)}
-    in_full = {path for path in named if sizes[path] <= MOST_IN_FULL}
-
-    def box_of(module: str | None, box: str | None) -> str | None:
-        if box not in not_boxes:
-            return box
-        if not in_full.isdisjoint(outwards(module)):
-            return None
-        return next((path for path in levels.chain(module) if path not in not_boxes), None)
-
-    return {module: box_of(module, box) for module, box in boxes.items()}
-
-
 def module_boxes(nodes: Sequence[TracedNode], boxes: Boxes) -> list[ModuleBox]:
     """Put nodes into the boxes of their modules, each box before those that it leads to.
 
@@ -114,7 +92,7 @@ def module_boxes(nodes: Sequence[TracedNode], boxes: Boxes) -> list[ModuleBox]:
     return [*_stretches(ordered, boxes)]
 
 
-def check_modules(nodes: Sequence[TracedNode], modules: Collection[str], option: str) -> None:
+def check_modules(nodes: Sequence[TracedNode], modules: Collection[str]) -> None:
     """Raise an error if a path matches no module of the graph."""
     paths = dict.fromkeys(path for node in nodes for path in outwards(node.module))
     for module in modules:
@@ -124,8 +102,7 @@ def check_modules(nodes: Sequence[TracedNode], modules: Collection[str], option:
                 few = [*map(repr, paths)][:MOST_MODULES]
                 more = ["..."] if len(paths) > MOST_MODULES else []
                 hint = message("errors.picture.modules", names=", ".join(few + more))
-            slots = {"option": option, "module": module, "there": hint}
-            raise ValueError(message("errors.picture.module", **slots))
+            raise ValueError(message("errors.picture.module", module=module, there=hint))
 
 
 def _stretches(nodes: Iterator[TracedNode], boxes: Boxes) -> Iterator[ModuleBox]:

@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Container, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain, groupby
+from itertools import chain
 
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
@@ -17,20 +17,17 @@ from leafgrad._picture.derivatives import with_derivatives
 from leafgrad._picture.input_nodes import InputEdge, with_inputs
 from leafgrad._picture.module_boxes import (
     MOST_IN_FULL,
-    Boxes,
     ModuleBox,
     check_modules,
     first_level,
     match_modules,
     module_boxes,
-    open_modules,
 )
 from leafgrad._picture.repeats import Vertex, fold_repeats
 
 NUMBER = re.compile(r"(\d+)")
 
 Fold = bool | str | Collection[str] | None
-Open = str | Collection[str]
 
 Output = tuple[int | None, int]
 """The index of a node, and which of its outputs is meant."""
@@ -39,7 +36,7 @@ Link = tuple[int, TracedEdge]
 """An edge to another box, with the index of that box."""
 
 
-def view_of(graph: Graph, *, fold: Fold, open: Open = ()) -> View:  # noqa: A002 - as users say it
+def view_of(graph: Graph, *, fold: Fold) -> View:
     """Return the boxes to show for a graph.
 
     Args:
@@ -47,17 +44,15 @@ def view_of(graph: Graph, *, fold: Fold, open: Open = ()) -> View:  # noqa: A002
         fold: False shows every node. True shows leaves within other boxes, and repeats once. The
             paths of modules also fold these modules. None chooses: all nodes of a small graph, else
             the fold by module or by repeats.
-        open: The paths of modules that the fold leaves open.
     """
-    modules, opened = read_paths(fold, "fold"), read_paths(open, "open")
+    modules = read_paths(fold)
     graph = with_derivatives(graph)
-    check_modules(graph.nodes, modules, "fold")
-    check_modules(graph.nodes, opened, "open")
+    check_modules(graph.nodes, modules)
     if is_in_full(graph, fold):
         return Viewer(graph).in_full()
     if fold is None:
-        return overview_of(graph, opened)
-    return Viewer(graph).by_paths(modules, opened)
+        return overview_of(graph)
+    return Viewer(graph).by_paths(modules)
 
 
 def is_in_full(graph: Graph, fold: Fold) -> bool:
@@ -65,11 +60,11 @@ def is_in_full(graph: Graph, fold: Fold) -> bool:
     return fold is False or (fold is None and len(graph.nodes) <= MOST_IN_FULL)
 
 
-def overview_of(graph: Graph, opened: Collection[str] = ()) -> View:
+def overview_of(graph: Graph) -> View:
     """Show the modules, or what repeats once if that leaves fewer boxes."""
     viewer = Viewer(graph)
-    by_module = viewer.by_module(opened)
-    if by_module is not None and (opened or len(by_module.boxes) <= MOST_IN_FULL):
+    by_module = viewer.by_module()
+    if by_module is not None and len(by_module.boxes) <= MOST_IN_FULL:
         return by_module
     by_repeats = viewer.by_paths(())
     if by_module is not None and len(by_module.boxes) < len(by_repeats.boxes):
@@ -77,16 +72,16 @@ def overview_of(graph: Graph, opened: Collection[str] = ()) -> View:
     return by_repeats
 
 
-def read_paths(value: object, option: str) -> tuple[str, ...]:
-    """Return the paths of modules that the option `fold` or `open` names."""
-    if option == "fold" and (value is None or isinstance(value, bool)):
+def read_paths(fold: object) -> tuple[str, ...]:
+    """Return the paths of modules that `fold` names."""
+    if fold is None or isinstance(fold, bool):
         return ()
-    paths = (value,) if isinstance(value, str) else value
-    if isinstance(paths, Collection) and (paths or option == "open"):
+    paths = (fold,) if isinstance(fold, str) else fold
+    if isinstance(paths, Collection) and paths:
         texts = [path for path in paths if isinstance(path, str)]
         if len(texts) == len(paths):
             return tuple(texts)
-    raise TypeError(message(f"errors.picture.{option}", came=value))
+    raise TypeError(message("errors.picture.fold", came=fold))
 
 
 class Viewer:
@@ -178,35 +173,15 @@ class Viewer:
             if is_own and all(user in inside for user in self._users[leaf.index]):
                 yield leaf.index
 
-    def by_module(self, opened: Collection[str] = ()) -> View | None:
+    def by_module(self) -> View | None:
         """Show the modules of the first level that has several; None if no module is known."""
         boxes = first_level(self.own_nodes, self.levels, least=3, most_share=0.5)
-        return None if boxes is None else self._fold(boxes, opened)
+        return None if boxes is None else self.view(module_boxes(self.own_nodes, boxes))
 
-    def by_paths(self, patterns: Collection[str], opened: Collection[str] = ()) -> View:
+    def by_paths(self, patterns: Collection[str]) -> View:
         """Show the modules whose paths match, and other nodes one by one."""
-        return self._fold(match_modules(self.own_nodes, patterns), opened)
-
-    def _fold(self, boxes: Boxes, opened: Collection[str]) -> View:
-        boxes = open_modules(boxes, self.own_nodes, self.levels, opened)
-        view = self.view(module_boxes(self.own_nodes, boxes))
-        if not opened:
-            return view
-        frames = self._open_frames(view, match_modules(self.own_nodes, opened))
-        return replace(view, frames=tuple(frames))
-
-    def _open_frames(self, view: View, opened: Boxes) -> Iterator[Frame]:
-        """Yield a frame for each call of an open module. Its boxes are neighbours, inputs aside."""
-        indices = [index for index, box in enumerate(view.boxes) if box.input is None]
-
-        def module_of(index: int) -> str | None:
-            modules = {opened[node.module] for nodes in view.boxes[index].alike for node in nodes}
-            return next(iter(modules)) if len(modules) == 1 else None
-
-        for path, group in groupby(indices, module_of):
-            if path is not None:
-                inside = [*group]
-                yield self._frame(path, inside, [view.boxes[index].node for index in inside])
+        boxes = match_modules(self.own_nodes, patterns)
+        return self.view(module_boxes(self.own_nodes, boxes))
 
     def view(self, parts: Sequence[ModuleBox], *, is_folded: bool = True) -> View:
         """Return the boxes of the parts.

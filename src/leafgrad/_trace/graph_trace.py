@@ -86,7 +86,6 @@ class GraphTrace(Graph):
         self,
         *,
         fold: bool | str | Collection[str] | None = None,
-        open: str | Collection[str] = (),  # noqa: A002 - what one does to a box
         direction: Direction = "backward",
         color: Color | None = None,
         legend: bool = True,
@@ -104,9 +103,6 @@ class GraphTrace(Graph):
                 modules are known; ``"*"`` stands for any one part of a path, as in ``"layers.*"``.
                 None folds graphs of more than 40 nodes, by the outer modules where modules are
                 known.
-            open: The path of a module, or several, that the fold is to leave open, as in
-                ``"layers.3"`` or ``"layers.*.attention"``: one of at most 40 nodes is shown node
-                by node, a larger one by the modules right within it.
             direction: ``"backward"`` leads arrows from the root down to the leaves, as the
                 gradients go, and calls nodes as PyTorch does. ``"forward"`` leads them from the
                 leaves down to the root, as the values go, with the names of the functions that
@@ -121,7 +117,7 @@ class GraphTrace(Graph):
             An ``<svg>`` element, for a file of its own or for a page.
 
         Raises:
-            TypeError: If `fold` or `open` is none of these.
+            TypeError: If `fold` is none of these.
             ValueError: If there would be more than 3,000 boxes, or no module has such a path, or
                 `direction` or `color` is none of these, or there are no gradients to colour by.
 
@@ -138,7 +134,7 @@ class GraphTrace(Graph):
             False
         """
         style = PictureStyle(direction=direction, color=color, legend=legend)
-        return svg.svg(self, fold=fold, open=open, style=style)
+        return svg.svg(self, fold=fold, style=style)
 
     def to_html(self, *, direction: Direction = "forward", color: Color | None = "class") -> str:
         """Return a page to explore the graph: zoom, search, follow paths, look into modules.

@@ -295,37 +295,11 @@ document.addEventListener("pointerup", () => {
 stage.addEventListener("click", (event) => select(boxAt(event) < 0 ? null : boxAt(event)));
 stage.addEventListener("dblclick", (event) => enter(boxAt(event)));
 
-let pinch = null;
-
-// How far two fingers are from each other, and the middle between them.
-function spread([one, two]) {
-  const [x, y] = [one.clientX - two.clientX, one.clientY - two.clientY];
-  return { far: Math.hypot(x, y), clientX: one.clientX - x / 2, clientY: one.clientY - y / 2 };
-}
-
-stage.addEventListener("touchstart", ({ touches }) => {
-  pinch = touches.length === 2 ? { ...spread(touches), scale } : null;
-});
-
-const still = { passive: false }; // these keep the browser from zooming the page
-stage.addEventListener("touchmove", (event) => {
-  if (!pinch) return;
-  event.preventDefault();
-  const now = spread(event.touches);
-  stage.scrollBy(pinch.clientX - now.clientX, pinch.clientY - now.clientY);
-  zoom((pinch.scale * now.far) / pinch.far, now);
-  pinch = { ...pinch, clientX: now.clientX, clientY: now.clientY };
-}, still);
-
-stage.addEventListener("touchend", () => {
-  pinch = null;
-});
-
 stage.addEventListener("wheel", (event) => {
   if (!event.ctrlKey) return;
   event.preventDefault();
   zoom(scale * Math.exp(-event.deltaY / 300), event);
-}, still);
+}, { passive: false }); // so that the browser does not zoom the page
 
 search.addEventListener("input", look);
 color.addEventListener("change", paint);

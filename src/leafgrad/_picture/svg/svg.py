@@ -20,7 +20,7 @@ from leafgrad._picture.svg.legend import NO_LEGEND, legend
 from leafgrad._picture.svg.shapes import head
 from leafgrad._picture.svg.style import CLASS, FRAME, FRAME_STYLE, HEAT_STYLE, STYLE
 from leafgrad._picture.text import header
-from leafgrad._picture.view import Fold, Open, view_of
+from leafgrad._picture.view import Fold, view_of
 
 MOST_BOXES = 3000
 MOST_IN_NOTEBOOK = 200
@@ -33,12 +33,12 @@ LABEL_GAP = 5.0
 DEFAULT = PictureStyle()
 
 
-def svg(graph: Graph, *, fold: Fold, open: Open = (), style: PictureStyle) -> str:  # noqa: A002
+def svg(graph: Graph, *, fold: Fold, style: PictureStyle) -> str:
     """Draw a graph, or raise an error if there would be too many boxes."""
     style.check(graph)
     if fold is False and len(graph.nodes) > MOST_BOXES:
         raise ValueError(too_large(graph, len(graph.nodes)))
-    view = view_of(graph, fold=fold, open=open)
+    view = view_of(graph, fold=fold)
     if len(view.boxes) > MOST_BOXES:
         raise ValueError(too_large(graph, len(view.boxes)))
     return draw_view(graph, view, style).markup
