@@ -120,14 +120,6 @@ def test_gradients_of_all_is_none_without_path() -> None:
     assert _autograd.gradients_of_all(x * 2, [y], create_graph=False) == (None,)
 
 
-def test_running_backward_is_detected() -> None:
-    seen = []
-    x = leaf(2.0)
-    x.register_hook(lambda _: seen.append(_autograd.is_backward_running()))
-    x.sum().backward()
-    assert (seen, _autograd.is_backward_running()) == ([True], False)
-
-
 # --- Backward passes without hooks
 
 

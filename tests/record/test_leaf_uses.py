@@ -15,12 +15,10 @@ from tests.tensors import leaf
 
 def test_recording_frees_values_it_saw() -> None:
     with record() as recording:
-        recording.log.max_entries = 100
         for _ in range(300):
             torch.ones(1000).exp()
     gc.collect()
     values = recording.log.tape.values.values()
-    assert len(values) <= 101
     assert all(value() is None for value in values)
     assert all(value.storage is None or value.storage.expired() for value in values)
 

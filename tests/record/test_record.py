@@ -18,9 +18,10 @@ from torch.overrides import TorchFunctionMode
 from torch.utils.checkpoint import checkpoint
 
 import leafgrad
-from leafgrad import GraphTrace, Recording, laplacian, record, trace_graph
+from leafgrad import GraphTrace, Recording, diagnose, laplacian, record, trace_graph
 from leafgrad.types import TracedNode
 from tests.apart import RunApart
+from tests.messages import exactly
 from tests.tensors import leaf
 
 LINES = Path(__file__).read_text("utf-8").splitlines()
@@ -354,6 +355,34 @@ def test_exception_ends_recording_and_leaves_no_hook() -> None:
     assert hooks() == before
     assert torch.overrides._get_current_function_mode_stack() == []
     assert recording.node_count == 1
+
+
+@pytest.mark.parametrize("lines", [True, False])
+def test_full_recording_drops_its_calls_and_is_refused(*, lines: bool) -> None:
+    model, x = nn.Sequential(nn.Linear(2, 2), nn.Tanh()), torch.ones(1, 2)
+    with record(lines=lines) as recording:
+        recording.log.max_entries = 100
+        for _ in range(60):
+            y = model(x).sum()
+    assert len(recording._log.tape.calls) + len(recording._log.modules) < 200
+    for ask in (trace_graph, diagnose):
+        with pytest.raises(RuntimeError, match=exactly("errors.record.full", most=100)):
+            ask(y, recording=recording)
+    with pytest.raises(RuntimeError, match="record a few steps"):
+        str(recording)
+
+
+def test_recording_can_be_read_after_an_exception_left_its_block() -> None:
+    weight, losses = torch.ones(3, requires_grad=True), []
+
+    def fail() -> None:
+        other = torch.ones(3, requires_grad=True)
+        losses.append(((weight * 2).detach() * other).sum())
+        raise ValueError("on purpose")
+
+    with pytest.raises(ValueError, match="on purpose"), record() as recording:
+        fail()
+    assert diagnose(losses[0], {"weight": weight}, recording=recording).codes == ("detached",)
 
 
 def test_nested_recordings_both_record() -> None:

@@ -30,7 +30,6 @@ from leafgrad._autograd.engine import (
     Gradients,
     gradients_of,
     gradients_of_all,
-    is_backward_running,
     is_memory_missing,
     retained_grads_kept,
     watched_nodes,
@@ -84,7 +83,6 @@ from leafgrad._autograd.forward import (
 )
 from leafgrad._autograd.graph_structure import (
     GraphStructure,
-    living_graph,
     number_if_valid,
     number_of,
     numbers_after,
@@ -132,13 +130,11 @@ from leafgrad._autograd.saved import (
 )
 from leafgrad._autograd.tensor import (
     StorageReference,
-    alive,
     base,
     function_mode_stack,
     function_modes,
     functorch_wrapper,
     has_grad,
-    held_grad,
     hooks_of,
     is_batch,
     is_invalid_view,

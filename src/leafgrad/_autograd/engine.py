@@ -149,12 +149,6 @@ def _let_node_run() -> None:
         _pop_mode()
 
 
-def is_backward_running() -> bool:
-    """Return whether this thread is called from within a backward."""
-    task: int = torch._C._current_graph_task_id()
-    return task != -1
-
-
 def gradients_of_all(
     outputs: torch.Tensor, inputs: Sequence[torch.Tensor], *, create_graph: bool
 ) -> Gradients:

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 
 import torch
 from torch.autograd.graph import Node
 
 from leafgrad._autograd.node import leaf_variable, next_functions, node_name, sequence_nr
-from leafgrad._autograd.tensor import (
-    alive,
-    base,
-    held_grad,
-    is_invalid_view,
-    is_view,
-    plain,
-    unobserved,
-    version,
-    without_wrappers,
-)
-from leafgrad._autograd.traversal import keep_successors, walk
+from leafgrad._autograd.tensor import base, is_invalid_view, is_view, plain
+from leafgrad._autograd.traversal import keep_successors
 
 
 def number_of(tensor: torch.Tensor) -> int:
@@ -101,28 +90,3 @@ class GraphStructure:
                 found.add(number)
                 ahead += predecessors[number]
         return found
-
-
-def living_graph() -> tuple[list[Node], set[int]]:
-    """Return the nodes that tensors lead to, and the numbers of these nodes and of all tensors.
-
-    Numbers are those of a `GraphStructure`: a node's own, and one below 0 for a tensor.
-    """
-    with unobserved():
-        tensors = alive()
-        nodes = walk([node for tensor in tensors for node in _nodes_at(tensor)])
-    numbers = {number for number in map(sequence_nr, nodes) if number is not None}
-    return [*nodes], numbers.union([~id(tensor) for tensor in tensors])
-
-
-def _nodes_at(tensor: torch.Tensor) -> Iterator[Node]:
-    """Yield the nodes that made a tensor, what it is a view of, and the gradient that it holds.
-
-    To ask a view that may have been written into would make PyTorch record a node.
-    """
-    tensor = without_wrappers(tensor)
-    for one in (tensor, base(tensor), held_grad(tensor)):
-        if one is not None and not (is_view(one) and version(one)):
-            node = plain(one, "grad_fn")
-            if node is not None:
-                yield node

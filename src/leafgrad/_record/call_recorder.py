@@ -127,10 +127,10 @@ class CallRecorder(TorchFunctionMode):
             self.log.refusals.update({numbers: place} if numbers else {})
         floats = (*floats_in(given),) if tape.has_exits else ()
         flow = (*inputs,), (*graphs,), (*outputs,), (*recorded,)
-        facts = is_recording, site, writes, floats, roots, None
+        facts = is_recording, site, writes, floats, roots
         tape.calls.append(_new_call(Call, (start, stop, place, name, *flow, *facts)))
         if len(tape.calls) > self.log.max_entries:
-            self.log.prune_if_large()
+            self.log.drop_if_large()
 
     def _site(self, frame: FrameType | None, *, is_lost: bool) -> Site:
         """Return what the running call is a part of, which lost a graph or wrote."""

@@ -11,7 +11,6 @@ from leafgrad._record.cut import CutKind
 from leafgrad._record.spans import find_span
 from leafgrad._record.tape import (
     ARRAYS,
-    JOINED,
     UNSEEN,
     Call,
     Tape,
@@ -46,7 +45,6 @@ class State:
         sources: The numbers of the states that it was computed from.
         lost: Those of them whose graph ended here.
         kind: How.
-        has_graph: Whether the tensor has a graph in this state.
         order: The highest order of derivative that it is computed from.
     """
 
@@ -55,7 +53,6 @@ class State:
     sources: tuple[int, ...] = ()
     lost: tuple[int, ...] = ()
     kind: CutKind | None = None
-    has_graph: bool = False
     order: int = 0
 
     @property
@@ -111,11 +108,10 @@ class Flow:
         numbers = self._from_numbers(call)
         order = 0 if call.roots is None else self._order_of_pass(call)
         for output in call.outputs:
-            is_summary = call.kind is not None or call.name in {UNSEEN, JOINED}
-            values = call.inputs if is_summary else sources_of(call, output)
+            values = call.inputs if call.name == UNSEEN else sources_of(call, output)
             is_kept = output in before and call.name not in _OVERWRITING
             lost = [before[value] for value in values if value in call.graphs]
-            kind = (call.kind or kind_of_cut(call, output)) if lost else None
+            kind = kind_of_cut(call, output) if lost else None
             sources = [*map(before.__getitem__, values), *([before[output]] if is_kept else ())]
             sources += numbers or self._behind_memory(output) if not sources else numbers
             self._add(output, call, sources, lost if kind else (), kind, order)
@@ -186,7 +182,7 @@ class Flow:
             order = max([order, *(self.states[one].order for one in sources)])
             if call is not None and call.start < call.stop:
                 self._reached[call.start] = order
-        self.states.append(State(value, call, sources, (*lost,), kind, has_graph, order))
+        self.states.append(State(value, call, sources, (*lost,), kind, order))
         number = len(self.states) - 1
         if value is not None:
             self.newest[value] = number

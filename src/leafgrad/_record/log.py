@@ -1,7 +1,7 @@
 """What a recording writes down while code runs: numbers and code, never a tensor or a node."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
 from types import FrameType
 from typing import NamedTuple
@@ -9,21 +9,19 @@ from weakref import ReferenceType, ref
 
 import torch
 
-from leafgrad import _autograd
 from leafgrad._graph.nodes import Source, Write
 from leafgrad._graph.summary import NotFinite, TensorSummary
 from leafgrad._record.cut import Cut, CutKind
 from leafgrad._record.flow import Flow, State
 from leafgrad._record.module_paths import ModuleCall, OutermostModule, Roots, paths_of
 from leafgrad._record.place import Place, key_of, place_of, source_at, switch_of
-from leafgrad._record.pruning import first_saved_versions, shorten
-from leafgrad._record.spans import find_span, is_any_in
+from leafgrad._record.spans import find_span
 from leafgrad._record.tape import Call, Tape, WriteOnTape
 from leafgrad._record.torch_functions import tensors_in
 from leafgrad._record.training_events import TrainingEvents
 
-MAX_ENTRIES = 100_000
-"""How many entries of a kind a recording takes before it looks for what it may forget."""
+MAX_ENTRIES = 300_000
+"""How many entries of a kind a recording takes, such as calls: half a gigabyte of memory."""
 
 
 class Birth(NamedTuple):
@@ -90,7 +88,8 @@ class Log:
         births: Where living tensors without a graph became not finite, by their identities.
         sources_by_place: The places that were read already, by the identity of their code, which is
             kept alive so that no other code gets it.
-        max_entries: How many entries of a kind there may be before some are forgotten.
+        max_entries: How many entries of a kind there may be.
+        is_full: Whether there were more, so that they were dropped.
     """
 
     def __init__(self, number: int) -> None:
@@ -111,6 +110,7 @@ class Log:
         self.births: dict[int, tuple[ReferenceType[torch.Tensor], Birth | None]] = {}
         self.sources_by_place: dict[tuple[object, ...], tuple[Place, Source | None]] = {}
         self.max_entries: int = MAX_ENTRIES
+        self.is_full: bool = False
         self._flow: tuple[object, Flow] | None = None
 
     def __bool__(self) -> bool:
@@ -131,52 +131,13 @@ class Log:
             self._flow = key, Flow(self.tape)
         return self._flow[1]
 
-    def prune_if_large(self) -> None:
-        """Forget what belongs to no living graph, once there is much that may.
-
-        While a backward runs, gradients with a graph may be where Python does not see them.
-        """
-        if self._size() <= self.max_entries or _autograd.is_backward_running():
-            return
-        self.prune()
-        self.max_entries = max(self.max_entries, 2 * self._size())
-
-    def prune(self) -> None:
-        """Let go of what no question about a living graph can lead to.
-
-        The first entry of each line and of each module stays, as it tells that these ran.
-        """
-        nodes, living = _autograd.living_graph()
-        numbers = sorted(number for number in living if number >= 0)
-        self.tape.prune(shorten(self.flow, numbers, first_saved_versions(nodes)), living)
-        self.modules[:] = self._living_events(numbers)
-        self.given[:] = [call for call in self.given if is_any_in(numbers, call[0], call[1])]
-        for place in [place for place in self.values if place[0] not in living]:
-            del self.values[place]
-        for numbers_after in [one for one in self.refusals if living.isdisjoint(one)]:
-            del self.refusals[numbers_after]
-        for identity in [one for one, given in self.inputs.items() if given.tensor() is None]:
-            del self.inputs[identity]
-        self.sources_by_place.clear()
-        self._flow = None
-
-    def _living_events(self, numbers: Sequence[int]) -> list[tuple[int, ModuleCall | None]]:
-        """Return what ran while a living node was made, the first of each module, and the last."""
-        first: dict[object, object] = {}
-        ends = [start for start, _ in self.modules[1:]]
-        kept = [
-            event
-            for event, end in zip(self.modules, ends, strict=False)
-            if first.setdefault(self._kind_of(event[1]), event) is event
-            or is_any_in(numbers, event[0], end)
-        ]
-        return [*kept, *self.modules[-1:]]
-
-    def _kind_of(self, call: ModuleCall | None) -> object:
-        """Return a key: one for each module that lives, and one for all of a kind that are gone."""
-        if call is None or call.module() is not None:
-            return id(call)
-        return self.outermost[call.outermost].kind, call.path
+    def drop_if_large(self) -> None:
+        """Drop what was written down once there is too much of it."""
+        kinds = (self.tape.calls, self.modules, self.values, self.given, self.inputs)
+        if max(map(len, kinds)) > self.max_entries:
+            self.is_full = True
+            for kind in (*kinds, self.tape.values, self.births, self.sources_by_place):
+                kind.clear()
 
     def note_backward(self, one: Pass) -> None:
         """Note a backward that ran."""
@@ -207,17 +168,6 @@ class Log:
         elif torch.is_grad_enabled():
             begun = None if name is None else (name, place_of(frame))
             self.switch = self.outer_switch if is_end else begun
-
-    def _size(self) -> int:
-        """Count what there is most of."""
-        return max(
-            len(self.tape.calls),
-            len(self.tape.values),
-            len(self.modules),
-            len(self.values),
-            len(self.given),
-            len(self.inputs),
-        )
 
     def sources(self) -> tuple[Source, ...]:
         """Return the lines that made nodes, in the order in which they first did."""

@@ -12,6 +12,7 @@ from leafgrad._arguments.signature import public_function
 from leafgrad._display.jsonable import json_types
 from leafgrad._display.units import count
 from leafgrad._graph.nodes import Source, Write
+from leafgrad._messages import message
 from leafgrad._record.call_recorder import CallRecorder
 from leafgrad._record.eager import force_eager
 from leafgrad._record.log import Log
@@ -39,6 +40,8 @@ class Recording:
         """
         if self._log.finish_step is not None:
             self._log.finish_step()
+        if self._log.is_full:
+            raise RuntimeError(message("errors.record.full", most=self._log.max_entries))
         return self._log
 
     @property
@@ -159,8 +162,8 @@ def record(*, lines: bool = True, values: bool = False) -> AbstractContextManage
     (PyTorch warns that a module of this kind meets hooks); and a warning that PyTorch gives points
     to leafgrad, as to any `torch.overrides.TorchFunctionMode`.
 
-    A recording of a whole training loop does not grow with the steps: from 100,000 entries on it
-    forgets what belongs to no graph that is alive.
+    Record a few steps of a training loop. A recording of more than 300,000 calls drops them, and
+    raises an error where it is read. `debug` watches a whole loop.
 
     No line is known of what TorchScript runs, and of a custom function that calls no PyTorch
     function itself; `TracedNode.custom_function` tells where that one is written.

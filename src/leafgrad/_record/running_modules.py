@@ -98,7 +98,7 @@ class _Running:
             self.paths = {}
             with _autograd.unobserved():
                 self.log.note_inputs(_arguments(module, args, *more[:-1]))
-            self.log.prune_if_large()
+            self.log.drop_if_large()
 
 
 _NO_KEYWORDS: Mapping[str, Any] = MappingProxyType({})

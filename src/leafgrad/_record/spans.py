@@ -1,6 +1,6 @@
 """Spans of sequence numbers: which nodes were made in the course of a call or of a backward."""
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Sequence
 from operator import itemgetter
 from typing import Any, TypeVar
@@ -13,9 +13,3 @@ def find_span(spans: Sequence[SpanT], number: int) -> SpanT | None:
     """Return the span that a number is in, None where it is in none."""
     after = bisect_right(spans, number, key=itemgetter(0))
     return spans[after - 1] if after and number < spans[after - 1][1] else None
-
-
-def is_any_in(numbers: Sequence[int], start: int, stop: int) -> bool:
-    """Return whether one of the sorted numbers is in ``[start, stop)``."""
-    after = bisect_left(numbers, start)
-    return after < len(numbers) and numbers[after] < stop

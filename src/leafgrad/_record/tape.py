@@ -1,6 +1,6 @@
 """The tape of a recording: each PyTorch call in order, with the values in and out of it."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from leafgrad import _autograd
-from leafgrad._record.cut import CutKind
 from leafgrad._record.place import Place
 
 
@@ -39,11 +38,12 @@ class Value(ref[Tensor]):
         __eq__ = object.__eq__  # that of `ref` compares tensors
         __hash__ = object.__hash__
 
-    def copy_facts(self, other: "Value | None") -> None:
-        """Take over what is known of another tensor, but for its memory."""
+    def __init__(self, tensor: Tensor) -> None:
+        """Refer to a tensor of which nothing is known yet."""
+        super().__init__(tensor)
         self.has_graph: bool = False
         self.follows_graph: bool = False
-        self.is_floating: bool = other is None or other.is_floating
+        self.is_floating: bool = True
         self.array: Value | None = None
         self.number: int | None = None
         self.address: int | None = None
@@ -97,7 +97,6 @@ class Call(NamedTuple):
         floats: The Python numbers that went in or came out, once any had come out.
         roots: The numbers of the outputs that a backward pass began at whose result can be
             differentiated; None for all other calls.
-        kind: How the graph was lost, in a call that stands for several that are forgotten.
     """
 
     start: int
@@ -113,7 +112,6 @@ class Call(NamedTuple):
     writes: tuple[WriteOnTape, ...] = ()
     floats: tuple[float, ...] = ()
     roots: tuple[int | None, ...] | None = None
-    kind: CutKind | None = None
 
 
 class Tape:
@@ -146,17 +144,6 @@ class Tape:
         """Return whether a graph was built out of sight before the node with this number."""
         return bool(self.structure.successors) or self.has_gaps or self.next_number < number
 
-    def prune(self, calls: list[Call], living: Collection[int]) -> None:
-        """Replace the calls by some that say the same of what lives."""
-        self.calls[:] = calls
-        self.values = {key: value for key, value in self.values.items() if value() is not None}
-        for address in [one for one, value in self.arrays.items() if value() is None]:
-            del self.arrays[address]
-        for number in self.custom_functions.keys() - living:
-            del self.custom_functions[number]
-        for number in [number for number in self.structure.successors if number not in living]:
-            del self.structure.successors[number]
-
     def value_of(self, tensor: Tensor) -> Value | None:
         """Return the value that stands for a tensor, None if no call has seen it."""
         value = self.values.get(id(tensor))
@@ -181,7 +168,6 @@ class Tape:
 
     def _add(self, tensor: Tensor) -> Value:
         value = self.values[id(tensor)] = Value(tensor)
-        value.copy_facts(None)
         return value
 
     def _note_unseen_graph(self, value: Value, tensor: Tensor) -> Value:

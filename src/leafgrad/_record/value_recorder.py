@@ -51,7 +51,7 @@ class ValueRecorder(TorchFunctionMode):
                     is_fine &= place[0] < start or made is None or made.not_finite is None
             if not is_fine:
                 self._note_given(start, func, args, kwargs or {})
-            self.log.prune_if_large()
+            self.log.drop_if_large()
         return result
 
     def _note_births(
