@@ -38,7 +38,6 @@ class Box:
     rect: Rect
     texts: list[str]
     tooltip: list[str]
-    ports: list[str]
     pills: list[str]
     is_root: bool
     targets: list[int] = field(default_factory=list)
@@ -102,12 +101,11 @@ def _read_box(part: ET.Element) -> Box:
     (title,) = (one.text or "" for one in part if one.tag == f"{SVG}title")
     (shape,) = (one for one in shapes if re.match(r"box\b|leaf\b", one.kind) and one is shapes[0])
     pills = sum(one.kind in {"leaf", "frozen"} for one in shapes[1:])
-    lines = [text for kind, text in texts if kind != "port"]
+    lines = [text for _, text in texts]
     return Box(
         rect=shape,
         texts=lines,
         tooltip=title.splitlines(),
-        ports=[text for kind, text in texts if kind == "port"],
         pills=lines[len(lines) - pills :],
         is_root=any(one.kind == "root" for one in shapes),
     )

@@ -171,11 +171,6 @@ def derived() -> GraphTrace:
     return trace_graph(curvature, names={"x": x}, recording=recording)
 
 
-def unbound() -> GraphTrace:
-    rows = leaf(4, 2).unbind()
-    return trace_graph(rows[3] * rows[1])
-
-
 def stepped() -> GraphTrace:
     return trace_graph(torch.stack([row.sin() for row in leaf(50, 2).exp().unbind()]))
 
@@ -206,8 +201,7 @@ def retained() -> GraphTrace:
         (retained, "box", "retains grad", "root"),
         (derived, "order-1", "∂ TanhBackwardBackward0", "order"),
         (derived, "order-2", "∂² MulBackward0", "order"),
-        (unbound, "port", "4 × (2,)", "port"),
-        (stepped, "port", "*", "copies"),
+        (stepped, "behind", "SinBackward0 ×50", "copies"),
         (polynomial, "stub", "MulBackward0", "stub"),
         (lone, "leaf", "leaf", "leaf"),
         (lstm, "behind", "MulBackward0 ×39", "copies"),
@@ -229,13 +223,6 @@ def test_legend_explains_drawn_marks_only() -> None:
     ]
     drawn = {"links", "heads", "part", "leaf", "root", "name"}
     assert classes(lone().to_svg()) == drawn
-
-
-def test_ports_are_where_links_arrive() -> None:
-    root = ET.fromstring(unbound().to_svg())
-    ports = {text.text: text.get("x") for text in root.iter(f"{SVG}text") if text.get("y")}
-    heads = [path.get("d", "") for path in root.iter(f"{SVG}path") if path.get("class") == "head"]
-    assert {f"M{ports[number]}" for number in ("1", "3")} <= {d.split()[0] for d in heads}
 
 
 # --- Escaping

@@ -35,7 +35,7 @@ def _box_sentence(box: Box, view: View, direction: Direction) -> str:
     name = _box_in_words(box, direction)
     if box.input is not None:
         return _capitalize(message("alt.no-gradient", name=name))
-    ends = [_box_in_words(view.boxes[place], direction) for place, _ in box.edges]
+    ends = [_box_in_words(view.boxes[place], direction) for place in box.edges]
     ends += [_leaf_in_words(leaf.name) for leaf in box.leaves]
     ends += [message("alt.an-input") for edge in box.node.edges if edge.target is None]
     if box.is_root:

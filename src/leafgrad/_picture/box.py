@@ -34,28 +34,25 @@ class Box:
 
     Attributes:
         alike: The nodes of each copy.
-        edges: The indices of the boxes that it leads to, each with the output that is meant.
+        edges: The indices of the boxes that it leads to.
         name: None for a node. For a module its path, with a star for each number that differs
             between the copies.
         path: The path of the module; of several copies, of the first.
         module: The facts about that module, if known.
         inner: The classes of the modules directly within it.
         leaves: The leaves that are shown within it.
-        outputs: Its outputs that edges lead to, where it has several to tell apart. `SEVERAL`
-            stands for an edge to more than one output.
         results: For a module, the shapes of its outputs that other boxes use.
         is_root: Whether a backward pass starts there.
         beyond: Its side, if it lies outside the module that the picture shows.
     """
 
     alike: tuple[tuple[TracedNode, ...], ...]
-    edges: tuple[tuple[int, int], ...]
+    edges: tuple[int, ...]
     name: str | None = None
     path: str | None = None
     module: TracedModule | None = None
     inner: tuple[str, ...] = ()
     leaves: tuple[FoldedLeaf, ...] = ()
-    outputs: tuple[int, ...] = ()
     results: tuple[Shape | None, ...] = ()
     is_root: bool = False
     beyond: Beyond | None = None

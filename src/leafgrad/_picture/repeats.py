@@ -17,7 +17,7 @@ MOST_PERIODS = 4
 LEAST_SHARE = 1 / 50
 LEAST_SAVING = 2
 DOUBLINGS = 3
-SEVERAL = -1
+_SEVERAL = -1
 """The output of an edge that stands for edges to several outputs."""
 
 
@@ -202,7 +202,7 @@ def _merge_edges(edges: Sequence[tuple[int, int]], run: Run) -> Iterator[tuple[i
 def _merge_edge(edges: Sequence[tuple[int, int]], run: Run) -> tuple[int, int]:
     target, output = edges[-1]
     is_one = len({output for _, output in edges}) == 1
-    return target - run.saving if target < run.end else target, output if is_one else SEVERAL
+    return target - run.saving if target < run.end else target, output if is_one else _SEVERAL
 
 
 def _edges_of(vertex: Vertex, run: Run) -> Iterator[tuple[int, int]]:

@@ -247,24 +247,19 @@ class Viewer:
         *,
         is_folded: bool,
     ) -> Iterator[Box]:
-        led_to = defaultdict[int, set[int]](set)
-        for target, output in chain.from_iterable(vertex.edges for vertex in vertices):
-            led_to[target].add(output)
-        for index, vertex in enumerate(vertices):
+        for vertex in vertices:
             alike = [parts[member] for member in vertex.members]
             first, path = alike[0], alike[0].module
-            shapes = tuple(map(self._shape, outputs[vertex.members[0]]))
-            has_ports = len({*shapes} if path is not None else first.nodes[0].shapes) > 1
+            targets = [target for target, _ in vertex.edges]
             yield Box(
                 alike=tuple(part.nodes for part in alike),
-                edges=vertex.edges,
+                edges=tuple(targets if path is None else dict.fromkeys(targets)),
                 name=None if path is None else merge_names([part.module or "" for part in alike]),
                 path=path,
                 module=None if path is None else self._modules.get(path),
                 inner=tuple(self._inner_classes.get(path, ())),
                 leaves=tuple(self._folded_leaves(alike)) if is_folded and not first.beyond else (),
-                outputs=tuple(sorted(led_to[index])) if has_ports else (),
-                results=shapes,
+                results=tuple(map(self._shape, outputs[vertex.members[0]])),
                 is_root=any(node.index in self.roots for node in first.nodes),
                 beyond=first.beyond,
             )

@@ -17,14 +17,11 @@ class Extent:
     Attributes:
         width: How wide it is.
         height: How high it is.
-        outputs: How many ports there are at its top, at even distances, for edges to arrive at;
-            0 for edges that arrive anywhere.
         clear: How much of each end of its lower side edges keep clear of.
     """
 
     width: float
     height: float
-    outputs: int = 0
     clear: float = 0.0
 
 
@@ -35,12 +32,10 @@ class Edge:
     Attributes:
         source: The number of the box that it leads from.
         target: The number of the box that it leads to, which is higher.
-        output: Which port of the target it arrives at. Edges to one port of one box share a lane.
     """
 
     source: int
     target: int
-    output: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -124,9 +124,6 @@ class _Router:
         """Return the x at which each edge arrives. Edges in one lane arrive together."""
         arriving: dict[int, float] = {}
         for box, numbers in enumerate(self.layers.edges_to):
-            if self.boxes[box].outputs:
-                arriving.update((n, self._port(box, self.edges[n].output)) for n in numbers)
-                continue
             aims = {self._arrival(n): self._aim(n, self.edges[n].source) for n in numbers}
             ports = self._spread(box, aims, clear=0.0)
             arriving.update((n, ports[self._arrival(n)]) for n in numbers)
@@ -143,10 +140,6 @@ class _Router:
         farthest = max(middle, len(order) - 1 - middle)
         step = min(APART, room / max(farthest, 1))
         return {one: x + (place - middle) * step for place, one in enumerate(order)}
-
-    def _port(self, box: int, output: int) -> float:
-        width, outputs = self.boxes[box].width, self.boxes[box].outputs
-        return self._x(box) + width * ((output + 0.5) / outputs - 0.5)
 
     def _arrival(self, number: int) -> int:
         """Return the number of an edge, or a negative one for the lane that edges share."""

@@ -7,7 +7,7 @@ an edge to a free box until there is none::
 
 so that the first path, the trunk, is a longest one of the graph. An edge u -> v that passes layers
 by, ``layer[v] - layer[u] - 1`` of them, needs a lane there: that of its own track where the track
-goes on by it, else one of its bus, which all edges to one port of one box share.
+goes on by it, else one of its bus, which all edges to one box share.
 
 What comes out is, for each track, half the width that it takes in each of its layers, and for each
 box and each such edge the number of its track. Paths that stand upright, each with an x of its own,
@@ -73,14 +73,14 @@ def tracks_of(boxes: Sequence[Extent], edges: Sequence[Edge], layers: Layers) ->
 
 
 class _TrackBuilder:
-    """Adds one track after the other. A bus holds the edges to one output, the longest first."""
+    """Adds one track after the other. A bus holds the edges to one box, the longest first."""
 
     def __init__(self, boxes: Sequence[Extent], edges: Sequence[Edge], layers: Layers) -> None:
         self.boxes = boxes
         self.edges = edges
         self.layers = layers
         self.laid = Tracks()
-        self.buses = defaultdict[tuple[int, int], list[int]](list)
+        self.buses = defaultdict[int, list[int]](list)
         for number in range(len(edges)):
             if self._span(number):
                 self._bus(number).append(number)
@@ -140,8 +140,7 @@ class _TrackBuilder:
         return [number for number in bus if number not in self.laid.of_edge]
 
     def _bus(self, number: int) -> list[int]:
-        edge = self.edges[number]
-        return self.buses[edge.target, edge.output]
+        return self.buses[self.edges[number].target]
 
     def _span(self, number: int) -> int:
         """Return the number of layers between the ends of an edge."""

@@ -1,35 +1,29 @@
 """The boxes of a picture: their sizes, and how they are drawn."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from leafgrad._display.markup import Markup, element, text
 from leafgrad._display.text_width import shorten, width
-from leafgrad._display.units import shape_text
 from leafgrad._picture.alt_text import details
 from leafgrad._picture.box import Box
 from leafgrad._picture.box_text import Line, lines, output
 from leafgrad._picture.layout import Extent, Position
 from leafgrad._picture.picture_style import Direction, PictureStyle
-from leafgrad._picture.repeats import SEVERAL
 from leafgrad._picture.svg.shapes import CORNER, OUTLINE, behind, rect, stub
-from leafgrad._picture.svg.style import FACT_SIZE, NAME_SIZE, PORT_SIZE
+from leafgrad._picture.svg.style import FACT_SIZE, NAME_SIZE
 
 MOST_LETTERS = 44
 MOST_STUBS = 3
 PADDING = 9.0
 LINE = 15.0
 PILL = 18.0
-PORTS = 11.0
-PORT_RISE = 4.0
 PILLS = ("leaf", "frozen")
 BRIEF = ("name", "tensor", "alarm", *PILLS)
 LEAF_CORNER = 24.0
 STUB_APART = 9.0
 EDGES_APART = 8.0
 MOST_FOR_EDGES = 480.0
-OUTPUTS_APART = 26.0
-PORT_GAP = 10.0
 LABEL = 13.0
 """The room under a box for the shape at its arrow."""
 
@@ -43,7 +37,6 @@ class MeasuredBox:
         lines: The lines of text in it.
         width: Its width, without what is drawn around it.
         height: Its height, without what is drawn around it.
-        ports: The texts at the ends of the edges to each of its outputs.
         label: The shape at the arrow from it, if it is not in the box.
         direction: The direction of the arrows.
     """
@@ -52,7 +45,6 @@ class MeasuredBox:
     lines: tuple[Line, ...]
     width: float
     height: float
-    ports: tuple[str, ...]
     label: str
     direction: Direction
 
@@ -88,7 +80,6 @@ class MeasuredBox:
         return Extent(
             width=self.width + 2 * self.outline,
             height=self.height + 2 * self.outline + self.below,
-            outputs=len(self.box.outputs),
             clear=self.outline + STUB_APART * self.stubs,
         )
 
@@ -105,29 +96,24 @@ def measure(box: Box, *, style: PictureStyle, with_kind: bool, arrivals: int) ->
     result = "" if box.beyond == "user" else output(box, with_kind=with_kind)
     direction = style.direction
     is_labelled = style.is_forward and arrivals and not _comes_from_outside(box)
-    label = result if is_labelled and not box.outputs and box.beyond is None else ""
+    has_one_shape = len({*(box.results or box.node.shapes)}) == 1
+    label = result if is_labelled and has_one_shape and box.beyond is None else ""
     shown = (*BRIEF, "value", "grad") if style.has_numbers else BRIEF
-    is_bare = style.is_brief and bool(box.outputs)
     written = tuple(
         Line(text=shorten(line.text, MOST_LETTERS), style=line.style)
-        for line in lines(box, made="" if label or is_bare else result, direction=direction)
+        for line in lines(box, made="" if label else result, direction=direction)
         if not style.is_brief or line.style in shown
     )
-    ports = tuple(_port_text(box, number) for number in box.outputs)
-    port_width = max((width(port, PORT_SIZE) + PORT_GAP for port in ports), default=OUTPUTS_APART)
     for_edges = EDGES_APART * (2 + max(len(box.edges), arrivals)) + 2 * STUB_APART * MOST_STUBS
-    height = sum(map(_height, written)) + 2 * PADDING
     return MeasuredBox(
         box=box,
         lines=written,
         width=max(
             max(map(_width, written)) + 2 * PADDING,
             min(for_edges, MOST_FOR_EDGES),
-            max(OUTPUTS_APART, port_width) * len(ports),
             2 * width(label, FACT_SIZE) + 2 * PADDING,
         ),
-        height=height + (PORTS if ports else 0.0),
-        ports=ports,
+        height=sum(map(_height, written)) + 2 * PADDING,
         label=label,
         direction=direction,
     )
@@ -136,13 +122,6 @@ def measure(box: Box, *, style: PictureStyle, with_kind: bool, arrivals: int) ->
 def _comes_from_outside(box: Box) -> bool:
     """Return whether a box stands for a tensor that no operation of the graph computed."""
     return box.node.is_leaf or box.input is not None
-
-
-def _port_text(box: Box, number: int) -> str:
-    """Return the number of a node's output, the shape of a module's."""
-    if number == SEVERAL:
-        return "*"
-    return str(number) if box.name is None else shape_text(box.results[number])
 
 
 def _width(line: Line) -> float:
@@ -155,29 +134,18 @@ def _height(line: Line) -> float:
     return PILL if line.style in PILLS else LINE
 
 
-def draw(measured: MeasuredBox, position: Position, *, ports: Sequence[float], mark: str) -> Markup:
-    """Draw a box at its position.
-
-    Args:
-        measured: The box.
-        position: Its position.
-        ports: The x at which edges to each of its outputs arrive.
-        mark: The class of its colour in the stylesheet; empty for none.
-    """
+def draw(measured: MeasuredBox, position: Position, mark: str) -> Markup:
+    """Draw a box at its position; `mark` is the class of its colour, empty for none."""
     left, top = position.x - measured.width / 2, position.top + measured.outline
     right, bottom = left + measured.width, top + measured.height
-    is_forward = measured.direction == "forward"
-    above = PORTS if ports and not is_forward else 0.0
-    at_port = bottom - PORT_RISE if is_forward else top + PORTS
-    outputs = zip(measured.ports, ports, strict=True)
+    is_above = measured.direction == "forward"
     stubs = (right - STUB_APART * (number + 1) for number in range(measured.stubs))
     return element(
         "g",
         element("title", Markup("\n".join(map(text, details(measured.box))))),
         *_outlines(measured, left, top, mark),
-        *(element("text", text(port), class_="port", x=x, y=at_port) for port, x in outputs),
-        *_texts(measured, position.x, top + PADDING + above),
-        *(stub(x, top if is_forward else bottom, is_above=is_forward) for x in stubs),
+        *_texts(measured, position.x, top + PADDING),
+        *(stub(x, top if is_above else bottom, is_above=is_above) for x in stubs),
         class_="part",
     )
 

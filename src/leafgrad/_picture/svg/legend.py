@@ -109,8 +109,6 @@ def _in_boxes(measured: Sequence[MeasuredBox]) -> Iterator[tuple[DrawSigns, str]
             yield _letters(style, style, -1, 4), message(f"legend.{style}")
     if any(one.stubs for one in measured):
         yield _stub, message("legend.stub")
-    if any(box.outputs and box.name is None for box in boxes):
-        yield _letters("0 1 2", "port", 0, 3), message("legend.port")
 
 
 def _of_several(boxes: Sequence[Box]) -> Iterator[tuple[DrawSigns, str]]:

@@ -4,7 +4,6 @@ CLASS = "leafgrad-graph"
 FRAME = "leafgrad-frame"
 NAME_SIZE = 12.0
 FACT_SIZE = 11.0
-PORT_SIZE = 9.0
 
 LIGHT = "--lg-leaf:#1a7f37;--lg-root:#0b57d0;--lg-alarm:#b3261e;--lg-order:#8250df"
 DARK = "--lg-leaf:#56d364;--lg-root:#8ab4f8;--lg-alarm:#ff8a80;--lg-order:#c297ff"
@@ -41,7 +40,6 @@ font-size:{FACT_SIZE}px;max-width:none;height:auto}}
 {DARK_PAGES}{{{DARK}}}
 .{CLASS} text{{fill:currentColor;text-anchor:middle;white-space:pre;unicode-bidi:isolate}}
 .{CLASS} .name{{font-size:{NAME_SIZE}px;font-weight:bold}}
-.{CLASS} .port{{font-size:{PORT_SIZE}px}}
 .{CLASS} .start{{text-anchor:start}}
 .{CLASS} .alarm{{fill:var(--lg-alarm);font-weight:bold}}
 .{CLASS} .value{{fill:var(--lg-leaf);font-weight:bold}}

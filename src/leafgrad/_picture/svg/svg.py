@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from leafgrad._display.markup import Markup, coordinate, element, path, text
 from leafgrad._graph.graph import Graph
@@ -15,7 +15,7 @@ from leafgrad._picture.layout import Edge, Layout, Point, flip_layout, lay_out
 from leafgrad._picture.picture_style import PictureStyle
 from leafgrad._picture.svg.boxes import MeasuredBox, draw, measure
 from leafgrad._picture.svg.frames import bands, frames
-from leafgrad._picture.svg.heat import Heat, heat_of
+from leafgrad._picture.svg.heat import heat_of
 from leafgrad._picture.svg.legend import NO_LEGEND, legend
 from leafgrad._picture.svg.shapes import head
 from leafgrad._picture.svg.style import CLASS, FRAME, FRAME_STYLE, HEAT_STYLE, STYLE
@@ -107,7 +107,7 @@ def draw_view(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> Drawin
         element("style", Markup(STYLE if style.color is None else STYLE + HEAT_STYLE)),
         *([element("g", *(one.draw() for one in around), class_="frames")] if around else []),
         *_arrows(measured, edges, paths),
-        *_boxes(measured, edges, layout, heat),
+        *map(draw, measured, layout.positions, heat.marks),
         *_labels(measured, edges, layout),
         *legends,
         left=left,
@@ -171,7 +171,7 @@ def scrolling_frame(graph: Graph, drawing: Drawing) -> Markup:
 
 def measure_boxes(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> list[MeasuredBox]:
     """Measure every box."""
-    arrivals = Counter(place for box in view.boxes for place, _ in box.edges)
+    arrivals = Counter(chain.from_iterable(box.edges for box in view.boxes))
     # data types and devices are written only where they differ
     with_kind = len({(node.dtype, node.device) for node in graph.nodes}) > 1
     return [
@@ -181,12 +181,11 @@ def measure_boxes(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> li
 
 
 def layout_edges(view: View) -> list[Edge]:
-    """Return the edges between boxes. Each output in use has a port of its own."""
-    ranks = [{output: rank for rank, output in enumerate(box.outputs)} for box in view.boxes]
+    """Return the edges between boxes."""
     return [
-        Edge(source=source, target=target, output=ranks[target].get(output, 0))
+        Edge(source=source, target=target)
         for source, box in enumerate(view.boxes)
-        for target, output in box.edges
+        for target in box.edges
     ]
 
 
@@ -236,21 +235,6 @@ def _step(ends: tuple[Point, Point]) -> str:
         return f"V{coordinate(v)}"
     half = coordinate((y + v) / 2)
     return f"C{coordinate(x)} {half} {coordinate(u)} {half} {coordinate(u)} {coordinate(v)}"
-
-
-def _boxes(
-    measured: Sequence[MeasuredBox],
-    edges: Sequence[Edge],
-    layout: Layout,
-    heat: Heat,
-) -> Iterator[Markup]:
-    ports: list[dict[int, float]] = [{} for _ in measured]
-    for edge, points in zip(edges, layout.paths, strict=True):
-        end = 0 if measured[edge.target].direction == "forward" else -1
-        ports[edge.target][edge.output] = points[end][0]
-    for one, position, at, mark in zip(measured, layout.positions, ports, heat.marks, strict=True):
-        arrive = [at[rank] for rank in range(len(one.ports))]
-        yield draw(one, position, ports=arrive, mark=mark)
 
 
 def _labels(
