@@ -8,7 +8,6 @@ from leafgrad._graph.memory import GraphMemory, MemoryShare
 from leafgrad._graph.modules import TracedModule
 from leafgrad._graph.nodes import (
     CustomFunction,
-    ForwardFailure,
     InputUse,
     SavedTensor,
     Source,
@@ -28,7 +27,6 @@ __all__ = [
     "DerivativeExplanation",
     "Diagnosis",
     "Edit",
-    "ForwardFailure",
     "GradientNorms",
     "GraphMemory",
     "Help",

@@ -115,20 +115,6 @@ def test_package_that_no_user_called_reports_its_own_line(helper: dict[str, Any]
     assert str(source) == "helper/base.py:19 in trace_itself"
 
 
-def test_failed_forward_is_reported_at_the_users_line(helper: dict[str, Any]) -> None:
-    def forward(x: torch.Tensor) -> torch.Tensor:
-        y = x.exp()
-        helper["reduce"]("no tensor")
-        return y
-
-    with pytest.raises(AttributeError) as caught:
-        forward(leaf(2))
-    failure = trace_graph(caught.value).failure
-    assert failure is not None
-    assert own_line(failure.source) == 'helper["reduce"]("no tensor")'
-    assert str(failure.source).endswith("(through helper/base.py:9 in inner)")
-
-
 @pytest.mark.parametrize(
     ("file", "path", "installed"),
     [

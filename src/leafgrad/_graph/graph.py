@@ -7,7 +7,6 @@ from leafgrad._graph.gradient_norms import GradientNorms, gradient_norms_of
 from leafgrad._graph.memory import GraphMemory, memory_of
 from leafgrad._graph.modules import TracedModule
 from leafgrad._graph.nodes import (
-    ForwardFailure,
     SavedTensor,
     TracedEdge,
     TracedInput,
@@ -27,14 +26,12 @@ class Graph:
         modules: The modules that nodes belong to and those around them, where they are known.
         inputs: The tensors that came in from outside and need no gradient, as far as nodes keep
             them.
-        failure: Where the forward stopped, if it did.
     """
 
     nodes: tuple[TracedNode, ...]
     roots: tuple[TracedNode, ...]
     modules: tuple[TracedModule, ...] = ()
     inputs: tuple[TracedInput, ...] = ()
-    failure: ForwardFailure | None = None
 
     @cached_property
     def edges(self) -> tuple[TracedEdge, ...]:

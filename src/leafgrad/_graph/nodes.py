@@ -337,49 +337,6 @@ def _join_outputs(summaries: tuple[TensorSummary | None, ...], missing: str) -> 
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class ForwardFailure:
-    """Where a forward stopped, of which a trace shows what had been computed until then.
-
-    Attributes:
-        error: The type of the exception and the first line of its message.
-        module: The path of the innermost module that was running, as in ``named_modules()``, where
-            the outermost has an empty one; None where none was.
-        class_name: The name of that module's class.
-        source: The innermost line outside of PyTorch.
-
-    Example:
-        >>> import torch
-        >>> from leafgrad import trace_graph
-        >>> model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(2, 1))
-        >>> try:
-        ...     y = model(torch.ones(1, 2))
-        ... except RuntimeError as error:
-        ...     trace = trace_graph(error, names=model)
-        >>> trace.failure.module, "mat1 and mat2" in trace.failure.error
-        ('1', True)
-        >>> trace.roots[0].name
-        'AddmmBackward0'
-    """
-
-    error: str
-    module: str | None
-    class_name: str | None
-    source: Source | None
-
-    def __str__(self) -> str:
-        key = "only" if self.source is None else "at"
-        if self.class_name is not None:
-            key = "in-module-only" if self.source is None else "in-module"
-        return message(
-            f"failure.{key}",
-            path=f" {self.module}" if self.module else "",
-            class_name=self.class_name,
-            source=self.source,
-            error=self.error,
-        )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class InputUse:
     """One operation that an input of the graph was given to.
 

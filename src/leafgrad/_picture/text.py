@@ -51,8 +51,6 @@ def header(graph: Graph, width: int = WIDTH) -> Iterator[str]:
         facts.append(message("text.all", kind=shared))
     facts.append(message("text.saved", tensors=count(len(graph.saved), "tensor")))
     sentences = [message("lists.facts").join(facts)]
-    if graph.failure is not None:
-        sentences.append(str(graph.failure))
     if graph.is_freed:
         sentences.append(message("text.freed"))
     if any(saved.is_modified for saved in graph.saved):

@@ -156,8 +156,7 @@ def record(*, lines: bool = True, values: bool = False) -> AbstractContextManage
     A node has a number that is its own within its thread, and what is written down is which numbers
     were given when: no tensor and no node is held, and tracing is as safe as ever. A recording is
     of the thread in which it was entered; what other threads do is left alone. Recordings can be
-    nested, and an exception passes through: ``trace_graph(error, recording=recording)`` is the
-    graph of what had been computed by then. At the end nothing stays behind. Two things differ
+    nested, and an exception passes through. At the end nothing stays behind. Two things differ
     inside: what `torch.compile` made runs as it was written, since compiled code has no lines
     (PyTorch warns that a module of this kind meets hooks); and a warning that PyTorch gives points
     to leafgrad, as to any `torch.overrides.TorchFunctionMode`.

@@ -28,7 +28,6 @@ class GraphTrace(Graph):
         inputs: The tensors that came in from outside and need no gradient, as data does, as far as
             nodes keep them: at the operations that the graph begins with, the targets of losses,
             and, at any operation, what has a name.
-        failure: Where the forward stopped, if what was traced is an exception; else None.
     """
 
     def to_text(self, *, width: int | None = None) -> str:

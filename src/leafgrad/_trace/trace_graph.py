@@ -11,7 +11,6 @@ from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functor
 from leafgrad._arguments.signature import public_function
 from leafgrad._messages import message
 from leafgrad._record.record import Recording, log_of
-from leafgrad._trace.failed_forward import failed_forward
 from leafgrad._trace.find_inputs import graph_inputs, names_of_memory
 from leafgrad._trace.gradients import Weights, add_gradients
 from leafgrad._trace.graph_trace import GraphTrace
@@ -43,11 +42,7 @@ def trace_graph(
         outputs: A tensor of any shape and dtype, a `torch.autograd.graph.GradientEdge`, or any nest
             of lists, tuples, dicts and dataclasses of them, as models return it. Tensors that need
             no gradient have no graph, and are left out as long as another one has. So is what is
-            neither, such as None or a number, and what a cache or another object holds. An
-            exception that a forward raised stands for what had been computed until then, as far as
-            the functions that it came through hold it, from the outermost module on; with
-            `GraphTrace.failure`. Trace it where it is caught; it is the exception that keeps the
-            tensors, and no recording.
+            neither, such as None or a number, and what a cache or another object holds.
         names: What tensors are called: a module gives the names of its parameters and buffers, an
             optimizer those of its parameters, a mapping leads from name to tensor, or to a module
             whose names follow after a dot. Pairs are fine as well, as ``model.named_parameters()``
@@ -108,10 +103,7 @@ def trace_graph(
     if grad_outputs is not None and not gradients:
         raise ValueError(message("errors.trace.grad-outputs-alone"))
     log, names = log_of(recording), read_names(names)
-    failure = None
     with _autograd.unobserved():
-        if isinstance(outputs, BaseException):
-            outputs, failure = failed_forward(outputs, named_modules(names))
         named = [(name, unwrap_functorch(tensor)) for name, tensor in named_tensors(names)]
         ends = [unwrap_functorch(end) for end in iter_outputs(outputs)]
         roots = root_nodes(ends)
@@ -132,9 +124,7 @@ def trace_graph(
         known = [tensor for _, tensor in tensors]
         nodes = add_gradients(nodes, starts, reader.graph, ends, grad_outputs, known)
     traced_roots = tuple([nodes[start] for start in starts])
-    return GraphTrace(
-        nodes=nodes, roots=traced_roots, modules=traced, inputs=inputs, failure=failure
-    )
+    return GraphTrace(nodes=nodes, roots=traced_roots, modules=traced, inputs=inputs)
 
 
 def _check_attached(named: Mapping[str, torch.Tensor], leaves: Sequence[torch.Tensor]) -> None:
