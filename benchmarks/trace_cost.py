@@ -191,7 +191,7 @@ def print_graphs(graphs: Mapping[str, Callable[[], torch.Tensor]]) -> None:
 
 
 FORMS: dict[str, Callable[[GraphTrace], object]] = {
-    "to_text": GraphTrace.to_text,
+    "text": str,
     "to_dot": GraphTrace.to_dot,
     "to_svg": GraphTrace.to_svg,
 }

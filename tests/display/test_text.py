@@ -1,48 +1,11 @@
 """Pieces of text and markup: widths, tables, units, escaping."""
 
-import os
-import sys
-from io import StringIO
-from struct import pack
-
 import pytest
-import torch
 
-from leafgrad import trace_graph
 from leafgrad._display.markup import element, path, text
 from leafgrad._display.table import table
 from leafgrad._display.text_width import cells, elide, shorten, width, wrap
 from leafgrad._display.units import count, size
-
-X = torch.ones(2, requires_grad=True)
-WIDE = trace_graph(X.sin(), names={"a_name_that_is_longer_than_a_terminal_is_wide_" * 4: X})
-
-
-@pytest.mark.parametrize(("columns", "expected"), [(120, 120), (60, 60), (40, 60), (0, 80)])
-def test_text_is_as_wide_as_terminal_but_never_below_60(
-    columns: int, expected: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pty, fcntl, termios = map(pytest.importorskip, ("pty", "fcntl", "termios"))
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, pack("HHHH", 24, columns, 0, 0))
-    with os.fdopen(ours, "rb"), os.fdopen(theirs, "w") as output, monkeypatch.context() as patch:
-        patch.setattr(sys, "stdout", output)
-        shown = WIDE.to_text()
-    assert shown == WIDE.to_text(width=expected)
-
-
-def closed() -> StringIO:
-    output = StringIO()
-    output.close()
-    return output
-
-
-@pytest.mark.parametrize("output", [StringIO(), closed(), None], ids=["text", "closed", "none"])
-def test_text_has_80_columns_without_terminal(
-    output: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sys, "stdout", output)
-    assert WIDE.to_text() == WIDE.to_text(width=80) == str(WIDE)
 
 
 @pytest.mark.parametrize(

@@ -352,16 +352,9 @@ def far_too_wide() -> Any:
     return trace_graph(ends, names=names, values=True, gradients=True)
 
 
-@pytest.mark.parametrize("width", [60, 61, 80, 100, 133])
 @pytest.mark.parametrize("traced", [*WIDE, far_too_wide, numbered_path, long_path, deep, repeated])
-def test_lines_are_not_wider_than_requested(traced: Callable[[], Any], width: int) -> None:
-    assert max(map(len, traced().to_text(width=width).splitlines())) <= width
-
-
-def test_wide_text_has_whole_names() -> None:
-    lines = long_path().to_text(width=130).splitlines()
-    assert "transformer.encoder_layers.0.self_attention.out_projection.weight" in lines[-3]
-    assert "..." not in "".join(lines)
+def test_lines_are_not_wider_than_a_terminal(traced: Callable[[], Any]) -> None:
+    assert max(map(len, str(traced()).splitlines())) <= 80
 
 
 def test_counted_tensors_show_freed_and_modified() -> None:
@@ -369,15 +362,13 @@ def test_counted_tensors_show_freed_and_modified() -> None:
     y = x.sin().mul(x)
     freed = trace_graph(y, names={NAME: x})
     y.sum().backward()
-    lines = trace_graph(y, names={NAME: x}).to_text(width=60).splitlines()
+    lines = str(trace_graph(y, names={NAME: x})).splitlines()
     assert [line.split()[-2:] for line in lines if " Mul " in line] == [["2", "freed"]]
-    assert [
-        line.split()[-1] for line in freed.to_text(width=60).splitlines() if " Mul " in line
-    ] == ["2"]
+    assert [line.split()[-1] for line in str(freed).splitlines() if " Mul " in line] == ["2"]
     h = x.sin()
     late = h * h
     h.detach().add_(1)
-    lines = trace_graph(late, names={NAME: x}).to_text(width=60).splitlines()
+    lines = str(trace_graph(late, names={NAME: x})).splitlines()
     assert [line.split()[-2:] for line in lines if " Mul " in line] == [["2", "modified"]]
 
 
@@ -387,15 +378,6 @@ def test_differing_devices_and_dtypes_are_shown_per_node() -> None:
     assert "all " not in text
     assert "(2,) float32 on cpu" in text
     assert "(2,) float64 on meta" in text
-
-
-@pytest.mark.parametrize(
-    ("width", "error"),
-    [(59, ValueError), (-1, ValueError), ("80", TypeError), (80.0, TypeError), (True, TypeError)],
-)
-def test_other_widths_are_refused(width: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match=r"^width must be "):
-        polynomial().to_text(width=width)
 
 
 def test_wide_letters_keep_columns_aligned() -> None:
@@ -425,6 +407,8 @@ def test_row_of_module_names_first_nonfinite_value_and_gradient() -> None:
     with record(values=True) as recording:
         y = model(torch.ones(1, 4)).sum()
     trace = trace_graph(y, names=model, recording=recording, values=True, gradients=True)
-    (row,) = [line for line in trace.to_text(width=120).splitlines() if line.startswith("*")]
+    (row,) = [line for line in str(trace).splitlines() if line.startswith("*")]
     assert " to NaN " in row
-    assert f"  NaN from node {value_turns(trace)[0].index} in 7; grad NaN from node " in row
+    assert "  NaN from..." in row
+    assert row.endswith(" in 7")
+    assert f"node {value_turns(trace)[0].index} " in str(trace)

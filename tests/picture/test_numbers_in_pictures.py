@@ -93,7 +93,7 @@ def test_unknown_value_is_called_not_recorded() -> None:
     x = torch.ones(1, requires_grad=True)
     trace = trace_graph(x * 2 + 1, values=True)
     assert "value not recorded" in written(trace.to_svg(), "value")
-    assert "not recorded" in trace.to_text()
+    assert "not recorded" in str(trace)
 
 
 def test_values_of_several_outputs_are_in_order() -> None:

@@ -1,36 +1,13 @@
 """The width of text: in columns of a terminal, and in pixels of a picture."""
 
-import os
 import re
-import sys
 import textwrap
 import unicodedata
 
-from leafgrad._messages import WIDE, message
+from leafgrad._messages import WIDE
 
 WIDTH = 80
-LEAST_WIDTH = 60
 GAP = "..."
-
-
-def terminal_width() -> int:
-    """Return the width of the terminal that output goes to, 80 if there is none."""
-    try:
-        columns = os.get_terminal_size(sys.stdout.fileno()).columns
-    except (AttributeError, OSError, ValueError):  # no output, no file behind it, no terminal
-        return WIDTH
-    return max(columns or WIDTH, LEAST_WIDTH)
-
-
-def check_width(width: object) -> int:
-    """Return the requested width; None stands for the width of the terminal."""
-    if width is None:
-        return terminal_width()
-    if not isinstance(width, int) or isinstance(width, bool):
-        raise TypeError(message("errors.display.width-type", type=type(width).__name__))
-    if width < LEAST_WIDTH:
-        raise ValueError(message("errors.display.width", least=LEAST_WIDTH, width=width))
-    return width
 
 
 def cells(text: str) -> int:

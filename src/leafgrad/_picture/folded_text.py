@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from leafgrad import _autograd
 from leafgrad._display.table import table
-from leafgrad._display.text_width import cells
+from leafgrad._display.text_width import WIDTH, cells
 from leafgrad._display.units import count, first_few, size
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
@@ -23,15 +23,15 @@ MOST_NAMES = 4
 FoldedText = tuple[list[str], str]
 
 
-def fold_to_text(graph: Graph, width: int) -> FoldedText:
+def fold_to_text(graph: Graph) -> FoldedText:
     """Return a few lines for a whole graph, and how it was folded."""
     graph = with_derivatives(graph)
     if any(node.module is not None for node in graph.nodes):
-        return _by_module(graph, width)
-    return _by_kind(graph, width)
+        return _by_module(graph)
+    return _by_kind(graph)
 
 
-def _by_module(graph: Graph, width: int) -> FoldedText:
+def _by_module(graph: Graph) -> FoldedText:
     """Return a row for each module, or for all whose paths differ in numbers, in order of use."""
     groups = defaultdict[Hashable, list[TracedNode]](list)
     for node in sorted(graph.nodes, key=lambda node: (node.created is None, node.created or 0)):
@@ -44,7 +44,7 @@ def _by_module(graph: Graph, width: int) -> FoldedText:
         numbers = str(len(modules)), str(len(nodes)), *_facts(graph, nodes)
         turns = _turns_text(nodes, in_several=len(modules) > 1)
         rows.append(Row((_module_name(modules), *numbers), turns, names))
-    lines = _fit_table(rows, width)
+    lines = _fit_table(rows)
     if len(groups) > MOST_ROWS:
         others = count(len(groups) - MOST_ROWS, "other module")
         lines.append(message("text.folded.more", what=others))
@@ -61,7 +61,7 @@ def _module_name(modules: Iterable[str | None]) -> str:
     return merge_names(paths) or message("modules.outermost")
 
 
-def _by_kind(graph: Graph, width: int) -> FoldedText:
+def _by_kind(graph: Graph) -> FoldedText:
     """Return a row for each kind of node, the most frequent first."""
     groups = defaultdict[str, list[TracedNode]](list)
     for node in graph.nodes:
@@ -71,7 +71,7 @@ def _by_kind(graph: Graph, width: int) -> FoldedText:
     for nodes in ordered[:MOST_KINDS]:
         numbers = str(len(nodes)), *_facts(graph, nodes)
         rows.append(Row((nodes[0].name, *numbers), _turns_text(nodes), []))
-    lines = _fit_table(rows, width)
+    lines = _fit_table(rows)
     if others := ordered[MOST_KINDS:]:
         number = count(sum(map(len, others)), "node")
         kinds = count(len(others), "other kind")
@@ -95,15 +95,15 @@ def _heading(key: str) -> Row:
     return Row(tuple(headings), last, [])
 
 
-def _fit_table(rows: Sequence[Row], width: int) -> list[str]:
+def _fit_table(rows: Sequence[Row]) -> list[str]:
     """Lay out a table with as many names as fit."""
     right = range(1, len(rows[0].cells))
     for most in range(MOST_NAMES, 0, -1):
         written = [(*row.cells, row.words or first_few(row.names, most)) for row in rows]
         lines = table(written, right=right)
-        if max(map(cells, lines)) <= width:
+        if max(map(cells, lines)) <= WIDTH:
             return lines
-    return table(written, right=right, width=width)
+    return table(written, right=right, width=WIDTH)
 
 
 def _facts(graph: Graph, nodes: Sequence[TracedNode]) -> tuple[str, str, str, str]:

@@ -29,10 +29,10 @@ MOST_NODES = 35
 MOST_IN_A_CELL = 4
 
 
-def text(graph: Graph, width: int = WIDTH) -> str:
+def text(graph: Graph) -> str:
     """Return a line for each node, or a summary if there are more nodes than fit."""
     body = _summary if len(graph.nodes) > MOST_NODES else _listing
-    return "\n".join(map(visible, [*header(graph, width), "", *body(graph, width)]))
+    return "\n".join(map(visible, [*header(graph), "", *body(graph)]))
 
 
 def html(graph: Graph) -> Markup:
@@ -40,7 +40,7 @@ def html(graph: Graph) -> Markup:
     return preformatted(text(graph))
 
 
-def header(graph: Graph, width: int = WIDTH) -> Iterator[str]:
+def header(graph: Graph) -> Iterator[str]:
     """Yield facts about the whole graph, and problems of a backward pass."""
     facts = [
         count(len(graph.nodes), "node"),
@@ -56,7 +56,7 @@ def header(graph: Graph, width: int = WIDTH) -> Iterator[str]:
     if any(saved.is_modified for saved in graph.saved):
         sentences.append(message("text.modified"))
     for sentence in (*sentences, *_not_finite_lines(graph)):
-        yield from wrap(sentence, width, break_long_words=False, break_on_hyphens=False)
+        yield from wrap(sentence, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def _not_finite_lines(graph: Graph) -> Iterator[str]:
@@ -133,21 +133,21 @@ DETAILS = (
 )
 """What goes first where there is little room: shapes and edges are the last.
 
-The last one always fits: no table of at most 35 nodes is wider by it than `LEAST_WIDTH`.
+The last one always fits: no table of at most 35 nodes is wider by it than a line.
 """
 
 
-def _listing(graph: Graph, width: int) -> list[str]:
+def _listing(graph: Graph) -> list[str]:
     """Return a table of the nodes with as much detail as fits, and the inputs."""
     tried = (
-        table(_rows(graph, one), right=(0,), whole=one.whole, width=width, least=one.least)
+        table(_rows(graph, one), right=(0,), whole=one.whole, width=WIDTH, least=one.least)
         for one in DETAILS
     )
-    lines = next(lines for lines in tried if max(map(cells, lines)) <= width)
-    return [*lines, "", *_input_lines(graph, width)] if graph.inputs else lines
+    lines = next(lines for lines in tried if max(map(cells, lines)) <= WIDTH)
+    return [*lines, "", *_input_lines(graph)] if graph.inputs else lines
 
 
-def _input_lines(graph: Graph, width: int) -> list[str]:
+def _input_lines(graph: Graph) -> list[str]:
     """Return the inputs of the graph, each with the nodes that use it."""
     inputs = []
     for source in graph.inputs:
@@ -155,7 +155,7 @@ def _input_lines(graph: Graph, width: int) -> list[str]:
         words = source.name, shape_text(source.shape), torch_name(source.dtype)
         inputs.append(" ".join(filter(None, [*words, message("text.at-nodes", nodes=nodes)])))
     listed = first_few(inputs, MOST_IN_A_CELL)
-    return wrap(message("text.inputs", inputs=listed), width)
+    return wrap(message("text.inputs", inputs=listed), WIDTH)
 
 
 def _rows(graph: Graph, detail: Detail) -> list[tuple[str, ...]]:
@@ -192,8 +192,8 @@ def _brief_text(summaries: Sequence[TensorSummary | None]) -> str:
     return "; ".join(brief_text(summary) for summary in summaries if summary is not None)
 
 
-def _summary(graph: Graph, width: int) -> Iterator[str]:
-    lines, how = fold_to_text(graph, width)
+def _summary(graph: Graph) -> Iterator[str]:
+    lines, how = fold_to_text(graph)
     roots = [f"{node.index} {node.name}" for node in graph.roots]
     leaves = [short_name(leaf) for leaf in graph.leaves]
     more = message("text.rest", how=how)
@@ -201,22 +201,22 @@ def _summary(graph: Graph, width: int) -> Iterator[str]:
         more = message("text.rest-as", how=how, index=turns[0].index)
     yield from lines
     yield ""
-    yield _first_names(message("text.roots"), roots, width)
-    yield _first_names(message("text.leaves", count=len(leaves)), leaves, width)
+    yield _first_names(message("text.roots"), roots)
+    yield _first_names(message("text.leaves", count=len(leaves)), leaves)
     if graph.inputs:
-        yield from _input_lines(graph, width)
-    yield from wrap(more, width)
+        yield from _input_lines(graph)
+    yield from wrap(more, WIDTH)
 
 
-def _first_names(what: str, names: Sequence[str], width: int) -> str:
+def _first_names(what: str, names: Sequence[str]) -> str:
     """Return as many names as fit. A name that is too long loses its middle."""
     if not names:
         return what
     lines = (f"{what}: {first_few(names, most)}" for most in range(MOST_IN_A_CELL, 0, -1))
     for line in lines:
-        if cells(line) <= width:
+        if cells(line) <= WIDTH:
             return line
-    room = width - cells(f"{what}: {first_few([''] * len(names), 1)}")
+    room = WIDTH - cells(f"{what}: {first_few([''] * len(names), 1)}")
     return f"{what}: {first_few([elide(name, room) for name in names], 1)}"
 
 

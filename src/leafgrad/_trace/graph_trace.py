@@ -4,7 +4,6 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from leafgrad._display import pages
-from leafgrad._display.text_width import check_width
 from leafgrad._graph.graph import Graph
 from leafgrad._picture import text
 from leafgrad._picture.dot import dot
@@ -18,7 +17,10 @@ from leafgrad._steps.steps import BackwardSteps, steps_of
 class GraphTrace(Graph):
     """The graph behind some outputs, as a value that keeps no tensor, node or graph alive.
 
-    `trace_graph` makes it. It prints itself for a terminal and shows itself in a notebook.
+    `trace_graph` makes it, and a notebook shows it as a picture. ``print()`` shows at most 40 lines
+    of 80 columns, and a few more where numbers stop being finite. Each node of a small graph has a
+    line, with the indices of the nodes that its edges lead to. A large graph is folded by module
+    where modules are known, else by kind of node, and says so.
 
     Attributes:
         nodes: Every node, each one before its successors; ``nodes[i].index == i``.
@@ -29,37 +31,6 @@ class GraphTrace(Graph):
             nodes keep them: at the operations that the graph begins with, the targets of losses,
             and, at any operation, what has a name.
     """
-
-    def to_text(self, *, width: int | None = None) -> str:
-        """Return the graph as text for a terminal.
-
-        Args:
-            width: How many columns a line may take, at least 60. None asks the terminal that
-                output goes to, and is 80 where it goes elsewhere. ``str()`` always takes 80.
-
-        Returns:
-            At most 40 lines, and a few more where numbers stop being finite. Each node of a small
-            graph has one, which names the nodes that its edges lead to by index. Where there is
-            little room, long names lose their middle, before shapes and edges go. A big graph is
-            folded: by module where modules are known, else by what repeats itself, else by kind of
-            node, and says so.
-
-        Raises:
-            TypeError: If `width` is no int.
-            ValueError: If it is less than 60.
-
-        Example:
-            >>> import torch
-            >>> from leafgrad import trace_graph
-            >>> x = torch.ones(3, requires_grad=True)
-            >>> print(trace_graph(x * x, names={"x": x}).to_text())
-            2 nodes, 2 edges, depth 1, all float32 on cpu, 2 tensors saved
-            <BLANKLINE>
-               node            tensor  output  leads to  saved
-            0  MulBackward0            (3,)    1 x, 1 x  other (3,), self (3,)
-            1  AccumulateGrad  x       (3,)
-        """
-        return text.text(self, check_width(width))
 
     def to_dot(self) -> str:
         r"""Write the graph in the language of Graphviz, roots on top.
