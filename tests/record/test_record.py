@@ -2,7 +2,6 @@
 
 import functools
 import gc
-import json
 import threading
 import weakref
 from collections.abc import Iterator
@@ -369,7 +368,7 @@ def test_full_recording_drops_its_calls_and_is_refused(*, lines: bool) -> None:
         with pytest.raises(RuntimeError, match=exactly("errors.record.full", most=100)):
             ask(y, recording=recording)
     with pytest.raises(RuntimeError, match="record a few steps"):
-        str(recording)
+        recording.sources  # noqa: B018
 
 
 def test_recording_can_be_read_after_an_exception_left_its_block() -> None:
@@ -552,16 +551,7 @@ def test_recording_can_be_read_while_it_runs() -> None:
         early = trace_graph(y, recording=recording)
         y = y.cos()
     assert early.nodes[0].source is not None
-    assert str(recording) == "recording of 2 nodes from 2 lines, 0 modules and 0 writes in place"
-    assert recording._repr_html_() == f"<p>{recording}</p>"
-
-
-def test_dict_of_recording_holds_json_types_only() -> None:
-    with record() as recording:
-        nn.Tanh()(leaf(2)).mul_(2)
-    data = recording.to_dict()
-    assert json.loads(json.dumps(data)) == data
-    assert (data["node_count"], data["modules"]) == (2, [""])
+    assert recording.node_count == 2
 
 
 def test_lines_must_be_a_bool() -> None:

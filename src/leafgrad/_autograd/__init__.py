@@ -39,7 +39,6 @@ from leafgrad._autograd.formula import (
     hides_custom_function,
     hides_saved,
     is_compiled,
-    is_marked_once_differentiable,
     is_once_differentiable,
     is_own_formula,
     is_refusal,
@@ -75,8 +74,6 @@ from leafgrad._autograd.forward import (
     reader_of_kept,
     results_in_slots,
     saved_is_at_hand,
-    shapes_around,
-    signed,
     taken,
     was_passed,
     without_tangents,
@@ -127,6 +124,7 @@ from leafgrad._autograd.saved import (
     saved_rows,
     saved_slots,
     settings,
+    signed,
 )
 from leafgrad._autograd.tensor import (
     StorageReference,
@@ -139,7 +137,6 @@ from leafgrad._autograd.tensor import (
     is_batch,
     is_invalid_view,
     is_parameter,
-    is_plain_leaf,
     is_view,
     is_wrapped,
     joint_norm,

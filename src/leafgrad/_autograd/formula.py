@@ -10,7 +10,7 @@ from types import CodeType
 from typing import Any
 
 import torch
-from torch.autograd.function import BackwardCFunction, once_differentiable
+from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import Node
 
 from leafgrad._autograd.checkpoint import taken_along
@@ -149,15 +149,6 @@ def sent_through(node: Node, gradient: torch.Tensor) -> tuple[torch.Tensor | Non
     run: Any = node
     gradients = run(gradient)
     return gradients if isinstance(gradients, tuple) else (gradients,)
-
-
-def is_marked_once_differentiable(node: Node) -> bool:
-    """Return whether a custom function's backward is marked ``@once_differentiable``."""
-    backward: Any = getattr(forward_class(node), "backward", None)
-    return getattr(backward, "__code__", None) is _MARK
-
-
-_MARK = once_differentiable(lambda _: None).__code__  # each marked function has the wrapper's code
 
 
 def is_once_differentiable(node: Node) -> bool:

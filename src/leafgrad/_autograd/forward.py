@@ -12,7 +12,7 @@ from torch.autograd import forward_ad
 from torch.autograd.graph import Node
 
 from leafgrad._autograd.node import forward_class, next_functions
-from leafgrad._autograd.saved import Slot, saved_slots
+from leafgrad._autograd.saved import Slot, saved_slots, signed
 from leafgrad._autograd.tensor import plain
 
 Result = TypeVar("Result")
@@ -39,18 +39,6 @@ def reader_of_kept(*names: str) -> Callable[[Node], Any]:
     They are as PyTorch shows them, for `signed` to undo.
     """
     return attrgetter(*[f"_saved_{name}" for name in names])
-
-
-def signed(value: Any) -> Any:
-    """Undo that PyTorch shows a negative number, such as an axis, as an unsigned one."""
-    if isinstance(value, tuple):
-        return tuple(map(signed, value))
-    return value - (1 << 64) if isinstance(value, int) and value >= 1 << 63 else value
-
-
-def shapes_around(node: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the shapes of the only input of a node that saved it, and of its first result."""
-    return node._saved_self_sym_sizes, tuple(node._input_metadata[0].shape)
 
 
 class Recomputation(Exception):  # noqa: N818 (not an error: there is another way)

@@ -238,17 +238,17 @@ def settings(node: Node) -> tuple[tuple[str, str], ...]:
     if isinstance(node, _CUSTOM):
         return ()  # it has none, and its class would be kept alive
     return tuple(
-        (name.removeprefix("_saved_"), str(_signed(value)))
+        (name.removeprefix("_saved_"), str(signed(value)))
         for name in _setting_names(type(node))
         if isinstance(value := getattr(node, name), _PLAIN)
     )
 
 
-def _signed(value: Any) -> Any:
+def signed(value: Any) -> Any:
     """Return a number, or several, where PyTorch shows a negative one without its sign."""
     if isinstance(value, tuple):
-        return tuple(map(_signed, value))
-    return value - (1 << 64) if type(value) is int and value >= 1 << 63 else value
+        return tuple(map(signed, value))
+    return value - (1 << 64) if isinstance(value, int) and value >= 1 << 63 else value
 
 
 _PLAIN = (int, float, str, tuple)

@@ -298,11 +298,6 @@ def is_invalid_view(tensor: torch.Tensor) -> bool:
     return False
 
 
-def is_plain_leaf(tensor: torch.Tensor) -> bool:
-    """Return whether the tensor is a leaf, of which an invalid view is none."""
-    return not is_invalid_view(tensor) and plain(tensor, "is_leaf")
-
-
 is_wrapped: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
 
 _is_of_old_vmap: Callable[[torch.Tensor], bool] = torch._C._functorch.is_legacy_batchedtensor

@@ -50,7 +50,10 @@ def lines(box: Box, *, made: str, direction: Direction) -> Iterator[Line]:
         word = message("box.input")
         yield Line(text=f"{box.input.name or word}{times}", style="name")
         is_named = box.input.name not in {None, word}
-        yield Line(text=message("box.input-of", shape=made) if is_named else made, style="tensor")
+        yield Line(
+            text=message("box.input-of", shape=made) if is_named else made,
+            style="tensor",
+        )
         return
     if box.name is not None:
         yield from _lines_of_module(box, times, made=made, direction=direction)
@@ -61,7 +64,10 @@ def lines(box: Box, *, made: str, direction: Direction) -> Iterator[Line]:
             text=message("box.leaf-of", shape=made) if node.leaf_name else made, style="tensor"
         )
     else:
-        yield Line(text=f"{order_sign(node)}{operation_name(node, direction)}{times}", style="name")
+        yield Line(
+            text=f"{order_sign(node)}{operation_name(node, direction)}{times}",
+            style="name",
+        )
         if named := " ".join(filter(None, (", ".join(node.tensor_names), made))):
             yield Line(text=named, style="tensor")
         if node.retains_grad:

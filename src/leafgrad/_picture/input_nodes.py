@@ -62,4 +62,8 @@ def with_inputs(graph: Graph) -> Graph:
                 input=one,
             )
         )
-    return replace(graph, nodes=tuple(nodes), roots=tuple(nodes[one.index] for one in graph.roots))
+    return replace(
+        graph,
+        nodes=tuple(nodes),
+        roots=tuple(nodes[one.index] for one in graph.roots),
+    )

@@ -276,7 +276,11 @@ class Viewer:
             if leaves:
                 names = [leaf.leaf_name for leaf in leaves if leaf.leaf_name is not None]
                 uses = len(self._users[leaves[0].index])
-                yield FoldedLeaf(name=merge_names(names) or None, uses=uses, alike=tuple(leaves))
+                yield FoldedLeaf(
+                    name=merge_names(names) or None,
+                    uses=uses,
+                    alike=tuple(leaves),
+                )
 
 
 def _links(parts: Sequence[ModuleBox]) -> list[list[Link]]:

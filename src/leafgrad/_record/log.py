@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
 from types import FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from weakref import ReferenceType, ref
 
 import torch
@@ -133,7 +133,13 @@ class Log:
 
     def drop_if_large(self) -> None:
         """Drop what was written down once there is too much of it."""
-        kinds = (self.tape.calls, self.modules, self.values, self.given, self.inputs)
+        kinds: Sequence[Any] = (
+            self.tape.calls,
+            self.modules,
+            self.values,
+            self.given,
+            self.inputs,
+        )
         if max(map(len, kinds)) > self.max_entries:
             self.is_full = True
             for kind in (*kinds, self.tape.values, self.births, self.sources_by_place):

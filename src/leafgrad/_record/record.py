@@ -1,16 +1,12 @@
 """Recording where nodes come from, while they are made."""
 
 from contextlib import AbstractContextManager, ContextDecorator, ExitStack
-from html import escape
 from types import TracebackType
-from typing import Any
 
 import torch
 
 from leafgrad import _autograd
 from leafgrad._arguments.signature import public_function
-from leafgrad._display.jsonable import json_types
-from leafgrad._display.units import count
 from leafgrad._graph.nodes import Source, Write
 from leafgrad._messages import message
 from leafgrad._record.call_recorder import CallRecorder
@@ -68,31 +64,6 @@ class Recording:
     def writes(self) -> tuple[Write, ...]:
         """Every write in place, in order, but for those that a long recording has forgotten."""
         return tuple(self.log.writes)
-
-    def __str__(self) -> str:
-        lines, modules = count(len(self.sources), "line"), count(len(self.modules), "module")
-        nodes, writes = count(self.node_count, "node"), count(len(self.writes), "write")
-        return f"recording of {nodes} from {lines}, {modules} and {writes} in place"
-
-    def _repr_html_(self) -> str:
-        return f"<p>{escape(str(self))}</p>"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what it saw, as JSON types only.
-
-        Returns:
-            ``node_count``, ``sources``, ``modules`` and ``writes``.
-
-        Example:
-            >>> import torch
-            >>> from leafgrad import record
-            >>> with record() as recording:
-            ...     y = torch.ones(2, requires_grad=True).exp().relu_()
-            >>> recording.to_dict()["writes"][0]["operation"]
-            'relu_'
-        """
-        names = "node_count", "sources", "modules", "writes"
-        return {name: json_types(getattr(self, name)) for name in names}
 
 
 def log_of(recording: object) -> Log:

@@ -40,7 +40,6 @@ class Value(ref[Tensor]):
 
     def __init__(self, tensor: Tensor) -> None:
         """Refer to a tensor of which nothing is known yet."""
-        super().__init__(tensor)
         self.has_graph: bool = False
         self.follows_graph: bool = False
         self.is_floating: bool = True
@@ -177,7 +176,15 @@ class Tape:
         made.number = self.structure.add(tensor)
         number = self.next_number
         self.calls.append(
-            Call(number, number, None, UNSEEN, inputs=(value,), outputs=(made,), recorded=(made,))
+            Call(
+                number,
+                number,
+                None,
+                UNSEEN,
+                inputs=(value,),
+                outputs=(made,),
+                recorded=(made,),
+            )
         )
         return made
 

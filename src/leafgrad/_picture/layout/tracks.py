@@ -122,7 +122,10 @@ class _TrackBuilder:
         """Add a track for the edges of a bus that run in no track yet."""
         edges = self._without_track(bus)
         if edges:
-            track = Track(first=self.layers.layer[self.edges[edges[0]].source] + 1, edge=edges[0])
+            track = Track(
+                first=self.layers.layer[self.edges[edges[0]].source] + 1,
+                edge=edges[0],
+            )
             self.laid.tracks.append(track)
             self._pass(edges[0], edges, track)
 
