@@ -1,7 +1,7 @@
 """What a recording writes down while code runs: numbers and code, never a tensor or a node."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from types import FrameType
 from typing import Any, NamedTuple

@@ -38,7 +38,7 @@ class Value(ref[Tensor]):
         __eq__ = object.__eq__  # that of `ref` compares tensors
         __hash__ = object.__hash__
 
-    def __init__(self, tensor: Tensor) -> None:
+    def __init__(self, _: Tensor) -> None:
         """Refer to a tensor of which nothing is known yet."""
         self.has_graph: bool = False
         self.follows_graph: bool = False
