@@ -198,8 +198,11 @@ def column(session: nox.Session) -> None:
 
 @nox.session(default=False, venv_backend="shared")
 def catalogues(session: nox.Session) -> None:
-    """Bring the catalogues of the translations to what the pages say."""
-    install(session, *OWN)
+    """Bring the catalogues to what the pages say; `-- docs/PAGE.md` reads it, and runs nothing."""
+    pages = install(session, *OWN)
+    if pages:
+        session.run("python", ".ci/translations.py", *pages)
+        return
     templates = Path(session.create_tmp()).resolve()
     session.run("sphinx-build", "-q", "-b", "gettext", "docs", str(templates))
     (templates / "sphinx.pot").unlink()  # has only a part of what the site's own parts say
