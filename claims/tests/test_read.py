@@ -34,7 +34,7 @@ def test_tabs_keep_a_nested_cell_as_it_is() -> None:
     assert cell.source == "if True:\n\tx = 1"
 
 
-DEEP = "".join(":" * (800 - depth) + "{note}\n" for depth in range(790))
+DEEP = "".join(":" * (510 - depth) + "{note}\n" for depth in range(500))
 FRONT = "---\n{}\n---\n\nProse.\n"
 NO_PAGES = {
     b"\x89PNG\r\n\x1a\n\x00": "1: a page must be UTF-8: ",

@@ -154,6 +154,13 @@ def test_code_without_file_has_a_source() -> None:
     assert (str(source), recording.sources) == ("<string>:1 in <module>", (source,))
 
 
+def test_equal_code_in_two_files_has_two_sources() -> None:
+    with record() as recording:
+        for file in ("one.py", "two.py"):
+            exec(compile("y = x.sin()", file, "exec"), {"x": leaf(2)})
+    assert [source.file for source in recording.sources] == ["one.py", "two.py"]
+
+
 def test_recording_without_lines_has_modules_only() -> None:
     with record(lines=False) as recording:
         y = nn.Sequential(nn.Tanh())(leaf(2)).relu_()
