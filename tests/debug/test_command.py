@@ -65,6 +65,13 @@ def test_healthy_script_is_told_so(tmp_path: Path, code: str, words: str) -> Non
     assert words in done.stderr
 
 
+def test_training_without_a_step_is_told_so(tmp_path: Path) -> None:
+    code = TRAINING.replace("optimizer.step()", "optimizer.step")
+    done = run(tmp_path, "-m", "leafgrad", "train.py", code=code)
+    assert "no optimizer took a step in 4 backward passes" in done.stderr
+    assert "no problems found" not in done.stderr
+
+
 def test_all_clear_names_what_no_optimizer_holds(tmp_path: Path) -> None:
     code = TRAINING.replace("model[2](hidden)", "(model[2](hidden) * other(hidden))")
     code = code.replace("for step", "other = torch.nn.Linear(8, 1).eval()\n    for step")

@@ -245,7 +245,7 @@ def test_optimizer_that_no_loss_reaches_is_reported_with_the_cut(trainer: Traine
             trainer.optimizer.step()
     ((_, report),) = reports
     assert report.codes == ("detached",)
-    assert "all 4 parameters of `trainer`" in str(report)
+    assert "the 4 parameters of `trainer`" in str(report)
     assert "critic(fake.detach() * 2)" in str(report)
 
 

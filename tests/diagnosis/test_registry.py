@@ -1,7 +1,9 @@
 """Each code has a check, its messages, a program that provokes it, and one that does not."""
 
 import contextlib
+import html
 import io
+import re
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,16 @@ import torch
 
 from leafgrad import Report
 from leafgrad._diagnosis.registry import CHECKS
-from tests.diagnosis.programs import NEAR_MISSES, PROGRAMS, apply_printed_edits, report_of, run
+from tests.diagnosis.programs import (
+    EDIT,
+    NEAR_MISSES,
+    PROGRAMS,
+    apply_printed_edits,
+    report_of,
+    run,
+)
 
+COLUMNS = 80
 CODES = sorted(file.stem for file in PROGRAMS.glob("*.py"))
 
 
@@ -40,6 +50,22 @@ def test_program_provokes_its_code_first_and_with_its_line(code: str) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("code", CODES)
+def test_sentences_fit_into_80_columns(code: str) -> None:
+    with_code = re.compile(r" *\d+ [-+| ] | *\| +[-^]| +\+ ")
+    lines = [line for line in str(report_on(code)).splitlines() if not with_code.match(line)]
+    assert [line for line in lines if len(line) > COLUMNS] == []
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("code", CODES)
+def test_no_line_is_shown_as_changed_into_itself(code: str) -> None:
+    edits = [match for line in str(report_on(code)).splitlines() if (match := EDIT.match(line))]
+    removed, added = ({(m[1], m[3]) for m in edits if m[2] == sign} for sign in "-+")
+    assert removed.isdisjoint(added)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("code", CODES)
 def test_near_miss_does_not_provoke_it(code: str) -> None:
     assert code not in report_on(code, NEAR_MISSES).codes
 
@@ -54,3 +80,12 @@ def test_printed_fix_cures_the_program(code: str) -> None:
     fixed = apply_printed_edits(str(report), original)
     assert fixed != original
     assert code not in report_on(code, PROGRAMS, fixed).codes
+
+
+def test_page_breaks_sentences_itself_and_marks_code_alone() -> None:
+    report = report_on("missing-create-graph")
+    (found,) = report
+    page = report._repr_html_()
+    assert found.headline in html.unescape(page)
+    assert found.headline not in str(report)  # where 80 columns break it
+    assert page.count("white-space: pre-wrap") == 1 + len(found.help)

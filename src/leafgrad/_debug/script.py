@@ -14,8 +14,11 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import NoReturn
 
+from torch.optim import Optimizer
+
 from leafgrad._debug.errors import remove_own_frames
 from leafgrad._debug.session import STEPS, Session
+from leafgrad._diagnosis.living import living
 from leafgrad._diagnosis.report import Report
 from leafgrad._messages import message
 
@@ -95,7 +98,10 @@ def _summarise(session: Session, error: BaseException | None, options: Namespace
         print(json.dumps({"ok": not found, **summary, "reports": found}), flush=True)
     elif not session.reports and error is None:
         key = "debug.clean" if session.backward_count else "debug.no-backward"
-        print(message(key, count=min(session.step - 1, STEPS) or 1), file=sys.stderr)
+        count = min(session.step - 1, STEPS) or 1
+        if session.step == 1 < session.backward_count and living(Optimizer):
+            key, count = "debug.no-step", session.backward_count
+        print(message(key, count=count), file=sys.stderr)
         if session.notes:
             Report((*session.notes,)).show(sys.stderr)
 

@@ -101,8 +101,7 @@ class Session:
         self._was_finite = True
         self._wants_recording = False
         self._is_in_backward = False
-        self._seen = set[tuple[object, ...]]()
-        self._saw_not_finite = False
+        self._seen = set[tuple[str, object]]()
         self.notes: dict[Diagnosis, None] = {}
         self._missed: list[tuple[Optimizer, Report]] = []
         self._reached = set[int]()
@@ -240,6 +239,8 @@ class Session:
             self._failure = id(error), report if self.recording else self._diagnose(loss)
             raise
         self._report(report)
+        if self._passes >= MOST_PASSES:  # without optimizers, no step ends the recording
+            self._stop_recording()
 
     def _diagnose(self, loss: Sequence[Tensor]) -> Report:
         """Return what is wrong; what is wrong in leafgrad itself must not stop the training."""
@@ -297,6 +298,10 @@ class Session:
             self.reports.append(StepReport(self.step, report))
             error.add_note(f"\n{message('debug.found', step=self.step)}\n{report}")
 
+    def _has_seen_nan(self) -> bool:
+        """Return whether a report explained a NaN, which parameters may hold ever after."""
+        return any(code.startswith("nan-") for code, _ in self._seen)
+
     def _report(self, report: Report) -> None:
         """Show a report, if it has an error or a warning that was not shown before."""
         self.notes.update(dict.fromkeys(one for one in report if one.code in NOT_CLEAR))
@@ -304,9 +309,8 @@ class Session:
             (one.code, one.primary.source if one.primary else one.subject)
             for one in report
             if one.severity is not Severity.NOTE
-            and not (one.code == "nan-input" and one.primary is None and self._saw_not_finite)
+            and not (one.code == "nan-input" and one.primary is None and self._has_seen_nan())
         }
-        self._saw_not_finite |= any(code.startswith("nan-") for code, _ in serious)
         if not serious <= self._seen:
             self._seen |= serious
             self.reports.append(StepReport(self.step, report))

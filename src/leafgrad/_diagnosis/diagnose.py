@@ -96,14 +96,12 @@ def diagnose(
         found += one.find(situation)
         situation.has_error = any(finding.severity is Severity.ERROR for finding in found)
     is_fine = all(one.severity is Severity.NOTE for one in found)
-    kept = (one for one in found if is_fine or not _says_only_that_it_ran(one))
+    # After a step, the pass of the loss has run: that is worth a note only if nothing is wrong.
+    has_run = ("freed", Severity.NOTE)
+    kept = [one for one in found if is_fine or (one.code, one.severity) != has_run]
     ranked = tuple(sorted(kept, key=rank))
     is_complete = recording is not None or is_fine
     return Report(ranked) if is_complete else _with_one_help(ranked)
-
-
-def _says_only_that_it_ran(one: Diagnosis) -> bool:
-    return one.code == "freed" and one.severity is Severity.NOTE
 
 
 def _loss_of(loss: Any) -> Any:

@@ -9,7 +9,7 @@ from torch import Tensor
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
 from leafgrad._graph.nodes import Source
-from leafgrad._record.cut import Cut
+from leafgrad._record.cut import Cut, CutKind
 from leafgrad._record.log import Log
 from leafgrad._record.spans import find_span
 from leafgrad._record.tape import Call, Value
@@ -41,10 +41,10 @@ class Paths:
         ends = self.flow.exits if is_lost and not self.flow.last_cuts(self._ends) else self._ends
         dependent = self.flow.dependent(tensor, self.flow.behind(ends)) if ends else set()
         found = self.flow.last_cuts(ends, dependent) if dependent else ()
-        return self._cuts_at(sorted(found, key=lambda one: self._is_aside(one, tensor)))
+        return self._cuts_at(found, tensor)
 
     def _is_aside(self, number: int, tensor: Tensor) -> bool:
-        """Return whether a cut lies in an earlier step, or on a path from copied weights.
+        """Return whether a cut is a guess, of an earlier step, or on a path from copied weights.
 
         A step reads the tensor itself, after the last write to it and the last backward pass.
         """
@@ -53,21 +53,24 @@ class Paths:
         starts += [one.number for one in self.log.backwards.values() if one.frees]
         calls = [self.flow.states[one].call for one in state.lost]
         is_old = all(call is not None and call.start < max(starts, default=0) for call in calls)
-        return is_old or self.log.cut_of(state).operation in COPYING_WEIGHTS
+        is_guess = state.kind is CutKind.PYTHON and number not in self.flow.certain
+        return is_old or is_guess or self.log.cut_of(state).operation in COPYING_WEIGHTS
 
     def cuts_before(self, tensor: Tensor) -> tuple[Cut, ...]:
         """Return the cuts that a tensor without a graph comes from."""
         state = self.flow.state_of(tensor)
-        return self._cuts_at(() if state is None else self.flow.last_cuts([state]))
+        return self._cuts_at(() if state is None else self.flow.last_cuts([state]), tensor)
 
     def exits(self, tensor: Tensor) -> tuple[Cut, ...]:
         """Return where values of a tensor left PyTorch first."""
         exits = self.flow.exits
         dependent = self._dependent(tensor, by_graph=False) if exits else set()
-        return self._cuts_at([one for one in exits if one in dependent][:1])
+        return self._cuts_at([one for one in exits if one in dependent][:1], tensor)
 
-    def _cuts_at(self, states: Iterable[int]) -> tuple[Cut, ...]:
-        return tuple(self.log.cut_of(self.flow.states[number]) for number in states)
+    def _cuts_at(self, states: Iterable[int], tensor: Tensor) -> tuple[Cut, ...]:
+        """Return the cuts, the most likely ones first."""
+        ranked = sorted(states, key=lambda one: self._is_aside(one, tensor))
+        return tuple(self.log.cut_of(self.flow.states[number]) for number in ranked)
 
     def _dependent(self, tensor: Tensor, *, by_graph: bool = True) -> set[int]:
         return self.flow.dependent(tensor, range(len(self.flow.states)), by_graph=by_graph)

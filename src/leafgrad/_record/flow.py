@@ -73,6 +73,7 @@ class Flow:
     Attributes:
         states: The states, by number.
         exits: The numbers of those that stand for what left PyTorch.
+        certain: The numbers of exits whose very number came back into a tensor.
         newest: The newest state of each value.
         orders: The order of derivative that each differentiable backward pass computed, by the
             number of its first node.
@@ -85,6 +86,7 @@ class Flow:
         self.exits: list[int] = []
         self.newest: dict[Value, int] = {}
         self.orders: dict[int, int] = {}
+        self.certain: set[int] = set()
         self._reached: dict[int, int] = {}
         self._by_storage: dict[int, int] = {}
         self._by_number: dict[float, int] = {}
@@ -142,6 +144,9 @@ class Flow:
         Any number may be computed from those that left PyTorch if a tensor is made of it.
         """
         found = [self._by_number[one] for one in call.floats if one in self._by_number]
+        self.certain.update(
+            self._by_number[one] for one in call.floats if one % 1 and one in self._by_number
+        )
         return self.exits if call.floats and not found and call.name in _FROM_NUMBERS else found
 
     def _follow_write_past_graph(self, call: Call, before: dict[Value, int]) -> None:

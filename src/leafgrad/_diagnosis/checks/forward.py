@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from leafgrad import _autograd
 from leafgrad._diagnosis.build import as_code, diagnosis
-from leafgrad._diagnosis.diagnosis import Diagnosis, Help, Severity
+from leafgrad._diagnosis.diagnosis import Diagnosis, Help, Severity, Span
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._display.units import shape_text, torch_name
@@ -40,9 +40,12 @@ def findings_of_error(error: Exception, model: Any = None) -> tuple[Diagnosis, .
     source = source_at((own[-1].tb_frame.f_code, own[-1].tb_lasti, None))
     text = str(error).strip().partition("\n")[0]
     found = diagnosis("forward-failed", Severity.ERROR, at=source, error=text.partition(". ")[0])
+    if code not in {None, found.code}:
+        primary = None if source is None else Span(source=source)
+        found = replace(found, code=code or "", primary=primary)
     notes = (*_notes(called, model),) if called else ()
     advice = (*_help(code), *_features(called))
-    return (replace(found, code=code or found.code, notes=notes, help=advice),)
+    return (replace(found, notes=notes, help=advice),)
 
 
 def _steps(traceback: TracebackType | None) -> Iterator[TracebackType]:
@@ -88,13 +91,16 @@ def _help(code: str | None) -> Iterator[Help]:
 
 def _features(called: list[tuple[nn.Module, TracebackType]]) -> Iterator[Help]:
     """Yield the advice for an input whose size is not what the innermost module was made for."""
-    module, step = called[-1] if called else (None, None)
-    names = () if step is None else step.tb_frame.f_code.co_varnames[1:2]
-    given = [step.tb_frame.f_locals.get(name) for name in names] if step else []
+    if not called:
+        return
+    module, step = called[-1]
+    names = step.tb_frame.f_code.co_varnames[1:2]
+    given = [step.tb_frame.f_locals.get(name) for name in names]
     with _autograd.unobserved():
-        for name, axis in FEATURES.items():
-            wanted = getattr(module, name, None)
-            sizes = given[0].shape if given and isinstance(given[0], Tensor) else ()
-            if isinstance(wanted, int) and len(sizes) > 1 and sizes[axis] != wanted:
-                slots = {"attribute": name, "wanted": wanted, "got": sizes[axis]}
-                yield Help(text=message("forward-failed.features", **slots))
+        sizes = next((one.shape for one in given if isinstance(one, Tensor)), ())
+    is_batch = len(sizes) == 2 + len(getattr(module, "kernel_size", sizes[2:]))
+    for name, axis in FEATURES.items():
+        wanted = getattr(module, name, None)
+        if isinstance(wanted, int) and len(sizes) > 1 and is_batch and sizes[axis] != wanted:
+            slots = {"attribute": name, "wanted": wanted, "got": sizes[axis]}
+            yield Help(text=message("forward-failed.features", **slots))

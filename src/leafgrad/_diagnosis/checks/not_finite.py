@@ -81,14 +81,13 @@ def find_values(situation: Situation) -> Iterator[Diagnosis]:
         yield from _in_outputs(situation)
         return
     births = _births(situation)
-    turns = value_turns_of(trace)
-    leaves = [node for node in turns if node.is_leaf]
+    leaves = [node for node in value_turns_of(trace) if node.is_leaf]
+    # The finding about the first leaf names them all.
+    turns = [one for one in value_turns_of(trace) if not one.is_leaf or one is leaves[0]]
     made = {_operation(node) for node in turns if node.value_turn_kind == "NaN"}
     found: list[Diagnosis] = []
     masks: list[TracedNode] = []
     for node in turns:
-        if node in leaves[1:]:
-            continue  # the finding about the first one names them all
         if made and _is_mask(node):
             masks.append(node)  # its infinities are intended; what turns them into NaN is not
             continue

@@ -20,6 +20,7 @@ from leafgrad._graph.gradient_norms import norm_of
 from leafgrad._graph.nodes import Shape, Source, TracedEdge, TracedNode, place_text
 from leafgrad._graph.summary import TensorSummary
 from leafgrad._messages import message
+from leafgrad._record.module_paths import join
 
 Nodes = Sequence[TracedNode]
 
@@ -88,6 +89,7 @@ def find_zero_gradients(situation: Situation) -> Iterator[Diagnosis]:
         (origin.maker, _finding(origin, leaves, trace.nodes, situation))
         for origin, leaves in _zero_leaves(trace.nodes)
         if not _are_explained(leaves, situation)
+        if not situation.named or any(leaf.leaf_name for leaf in leaves)
     ]
     makers = {maker.index for maker, _ in found if maker is not None}
     for maker, one in found:
@@ -111,7 +113,8 @@ def _finding(
     origin: Origin, leaves: Sequence[TracedNode], nodes: Nodes, situation: Situation
 ) -> Diagnosis:
     """Return the finding about the leaves that get zeros from one origin."""
-    names = [leaf.leaf_name or f"node {leaf.index}" for leaf in leaves]
+    names = [leaf.leaf_name for leaf in leaves if leaf.leaf_name]
+    names = names or [f"node {leaf.index}" for leaf in leaves]
     factor = None if origin.maker is None else _zero_leaf_beside(origin.maker, nodes)
     at = None if origin.maker is None else origin.maker.source
     if factor is not None and origin.by == "node":
@@ -138,12 +141,15 @@ def _finding(
 
 def _activation(node: TracedNode, situation: Situation) -> str:
     """Return which activation an operation is: by its module if it has one of its own."""
-    for name, root in situation.modules.items():
-        for path, module in root.named_modules():
-            if node.module in {path, f"{name}.{path}"} and path and not [*module.children()]:
-                kind, shown = type(module).__name__, as_code(node.module)
-                return message("zero-gradient.dead.module", path=shown, type=kind)
-    return message("zero-gradient.dead.call", operation=own_operation(node))
+    modules = {
+        join(name, path): module
+        for name, root in situation.modules.items()
+        for path, module in root.named_modules()
+    }
+    kind = type(modules.get(node.module or "")).__name__
+    if kind.lower() != own_operation(node):
+        return message("zero-gradient.dead.call", operation=own_operation(node))
+    return message("zero-gradient.dead.module", path=as_code(node.module or ""), type=kind)
 
 
 def _without_dead_units(at: Source | None) -> tuple[Edit, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from leafgrad._diagnosis.diagnosis import Edit
-from leafgrad._diagnosis.edits import delete, insert, parse, replace, statement_at
+from leafgrad._diagnosis.edits import MODULES, delete, insert, parse, replace, statement_at
 from leafgrad._graph.nodes import Source
 from leafgrad._messages import message
 
@@ -42,14 +42,11 @@ def _receiver(call: ast.Call) -> ast.expr | None:
     """Return what a chain of methods starts from, or the first argument of ``F.relu_(h)``."""
     found: ast.expr = call
     while isinstance(found, ast.Call) and isinstance(found.func, ast.Attribute):
-        is_library = isinstance(found.func.value, ast.Name) and found.func.value.id in _MODULES
+        is_library = isinstance(found.func.value, ast.Name) and found.func.value.id in MODULES
         if is_library:
             return found.args[0] if found.args else None
         found = found.func.value
     return found
-
-
-_MODULES = {"F", "torch", "nn", "functional"}
 
 
 def do_out_of_place(source: Source | None, variant: str) -> tuple[Edit, ...]:

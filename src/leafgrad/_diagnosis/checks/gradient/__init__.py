@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from posixpath import commonpath
 
 import torch
 from torch import Tensor
@@ -11,7 +12,7 @@ from leafgrad import _autograd
 from leafgrad._diagnosis.build import NUMBER, as_code, diagnosis, list_names
 from leafgrad._diagnosis.checks.gradient.cause import Cause, cause_of_cut
 from leafgrad._diagnosis.checks.gradient.cause_finder import CauseFinder
-from leafgrad._diagnosis.checks.gradient.fixes import edits_for, find_switch
+from leafgrad._diagnosis.checks.gradient.fixes import edits_for, find_switch, first_name
 from leafgrad._diagnosis.checks.gradient.unregistered import find_unregistered_leaves
 from leafgrad._diagnosis.diagnosis import Diagnosis, Severity, Span
 from leafgrad._diagnosis.registry import check
@@ -144,11 +145,12 @@ CUTTING = {*CODES[CODES.index("collective") : CODES.index("custom-backward")]}
 
 def _state(finder: CauseFinder, *, is_frozen: bool) -> str:
     """Return why outputs have no graph if no cut was recorded."""
-    if is_frozen:
-        return "frozen"
-    if not torch.is_grad_enabled():
-        return "off"
-    return "leaf" if finder.reached else ""
+    states = {
+        "frozen": is_frozen,
+        "off": not torch.is_grad_enabled(),
+        "leaf": bool(finder.reached),
+    }
+    return next((state for state, holds in states.items() if holds), "")
 
 
 def _finding(
@@ -172,27 +174,25 @@ def _finding(
         names=list_names(names, [*situation.parameters]),
         operation=cause.operation,
         call=_as_call(situation, names),
+        original=f"`{name}`"
+        if (name := first_name(cause.at))
+        else message("other-tensor.original"),
     )
 
 
 def _notes(situation: Situation, cause: Cause) -> Iterator[str]:
     if cause.code == "frozen" and not cause.variant and cause.at is None:
         yield message("frozen.search")
-    roots = situation.modules.values()
-    if cause.code == "unused" and any(isinstance(one, DistributedDataParallel) for one in roots):
+    if cause.code == "unused" and any(
+        isinstance(one, DistributedDataParallel) for one in situation.modules.values()
+    ):
         yield message("unused.distributed")
 
 
 def _as_call(situation: Situation, names: Sequence[str]) -> str:
     """Return what a user writes for the module that has all of some parameters, or for one."""
-    parts = [name.split(".") for name in names]
-    first = parts[0] if parts else []
-    shared = [
-        part
-        for place, part in enumerate(first)
-        if all(one[: place + 1] == first[: place + 1] for one in parts)
-    ]
-    path = as_code(".".join(shared))
+    shared = commonpath([name.replace(".", "/") for name in names or [""]])
+    path = as_code(shared.replace("/", "."))
     return (
         f"model.{path}".removesuffix(".")
         if "" in situation.modules and not path.startswith("model[")

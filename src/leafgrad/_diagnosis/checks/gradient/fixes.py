@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from leafgrad._diagnosis.checks.gradient.cause import Cause
 from leafgrad._diagnosis.diagnosis import Edit
 from leafgrad._diagnosis.edits import (
+    MODULES,
     add_argument,
     bracketed,
     call_at,
@@ -187,12 +188,15 @@ OFF = re.compile(r"^[\w.\[\]()]+\.requires_grad(_\((requires_grad=)?| = )False\)
 
 def train_again(_: Cause, at: Source, __: str) -> Edits:
     """Replace ``requires_grad_(False)`` by ``requires_grad_(True)``."""
-    line = _line(at.file, at.line)
-    return (
-        (_changed(at.file, at.line, line.replace("False", "True")),)
-        if line.count("False") == 1
-        else ()
-    )
+    again = re.sub(r"(requires_grad.*)False", r"\1True", _line(at.file, at.line))
+    return (_changed(at.file, at.line, again),)
+
+
+def first_name(at: Source | None) -> str | None:
+    """Return the variable that a chain of calls and indices begins with."""
+    node = expression_at(at)
+    name = "" if node is None else re.split(r"\W", ast.unparse(node))[0]
+    return None if name in {"", *MODULES} else name
 
 
 def find_return(definition: Source | None) -> Source | None:

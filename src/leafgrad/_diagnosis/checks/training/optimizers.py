@@ -65,6 +65,8 @@ def _severity(situation: Situation, reached: set[int], missing: list[str]) -> Se
     modules = {name.rpartition(".")[0] for name in missing}
     if any(name.startswith(f"{module}." if module else "") for module in modules for name in names):
         return Severity.WARNING
+    if not any(_autograd.plain(one, "requires_grad") for one in held.values()):
+        return Severity.WARNING
     trains = any(key in reached and isinstance(one, Parameter) for key, one in held.items())
     for name, root in situation.modules.items():
         for path, module in root.named_modules() if trains else ():

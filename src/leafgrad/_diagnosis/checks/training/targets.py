@@ -13,7 +13,7 @@ from leafgrad._diagnosis.checks.backward.nodes import source_of, spans
 from leafgrad._diagnosis.checks.gradient.cause import Cause, cause_of_cut
 from leafgrad._diagnosis.checks.gradient.fixes import edits_for
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
-from leafgrad._diagnosis.edits import append, call_at, marked, node_at, replace, text_of
+from leafgrad._diagnosis.edits import MODULES, append, call_at, marked, node_at, replace, text_of
 from leafgrad._diagnosis.paths import Paths
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
@@ -219,14 +219,10 @@ def find_probabilities_as_logits(situation: Situation) -> Iterator[Diagnosis]:
 def _without_activation(at: Source | None) -> tuple[Edit, ...]:
     """Replace ``x.softmax(1)`` or ``torch.softmax(x, 1)`` by ``x``."""
     match call_at(at):
-        case (
-            ast.Call(
-                func=ast.Attribute(value=receiver, attr="softmax" | "sigmoid"), args=arguments
-            ) as call
-        ):
-            is_library = ast.unparse(receiver).rpartition(".")[2] in {"torch", "F", "functional"}
-            inner = arguments[0] if is_library and arguments else receiver
-            return () if at is None else replace(at, call, text_of(at, inner))
+        case ast.Call(func=ast.Attribute(attr="softmax" | "sigmoid") as function) as call if at:
+            is_library = ast.unparse(function.value).rpartition(".")[2] in MODULES
+            inner = call.args[0] if is_library and call.args else function.value
+            return replace(at, call, text_of(at, inner))
     return ()
 
 
