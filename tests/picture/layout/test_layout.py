@@ -1,6 +1,5 @@
 """Layout of drawings: nothing collides and the trunk is straight."""
 
-from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
@@ -22,14 +21,13 @@ def graphs(pick: st.DrawFn) -> Graph:
         Extent(
             width=pick(st.integers(60, 200)),
             height=pick(st.integers(20, 300)),
-            outputs=pick(st.sampled_from([0, 0, 3])),
             clear=pick(st.sampled_from([0, 15])),
         )
         for _ in range(count)
     )
-    ends = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1), st.integers(0, 2))
+    ends = st.tuples(st.integers(0, count - 1), st.integers(0, count - 1))
     picked = pick(st.lists(ends.filter(lambda end: end[0] != end[1]), max_size=3 * count))
-    links = (Edge(source=min(a, b), target=max(a, b), output=n) for a, b, n in picked)
+    links = (Edge(source=min(ends), target=max(ends)) for ends in picked)
     return boxes, tuple(links)
 
 
@@ -82,11 +80,11 @@ def test_longest_path_is_straight(graph: Graph) -> None:
     assert all(step in steps for step in pairwise(trunk))
 
 
-def stack(*links: tuple[int, int] | tuple[int, int, int], outputs: Sequence[int] = ()) -> Graph:
-    """Return boxes of one size with links; those in `outputs` have two ports."""
+def stack(*links: tuple[int, int]) -> Graph:
+    """Return boxes of one size with links."""
     count = max(max(link[:2]) for link in links) + 1
-    boxes = (Extent(width=80, height=30, outputs=2 * (box in outputs)) for box in range(count))
-    return tuple(boxes), tuple(Edge(source=a, target=b, output=sum(n)) for a, b, *n in links)
+    boxes = (Extent(width=80, height=30),) * count
+    return boxes, tuple(Edge(source=a, target=b) for a, b in links)
 
 
 def columns(drawing: Layout) -> list[float]:
@@ -102,7 +100,7 @@ def test_skip_connection_is_straight() -> None:
     assert skip[2][1] == drawing.positions[2].top + 30
 
 
-def test_links_to_one_port_share_their_last_segments() -> None:
+def test_links_to_one_box_share_their_last_segments() -> None:
     spine = [(n, n + 1) for n in range(5)]
     drawing = lay_out(*stack((0, 5), (1, 5), *spine))
     first, second = drawing.paths[:2]

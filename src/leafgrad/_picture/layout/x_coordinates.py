@@ -9,9 +9,8 @@ outwards, and one that covers the layers l stands right beyond the contour::
     contour[l] = x + half[l]
 """
 
-from bisect import bisect, insort
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import add
 
 from leafgrad._picture.layout.geometry import Edge
@@ -19,7 +18,6 @@ from leafgrad._picture.layout.tracks import Tracks
 
 LEFT, TRUNK, RIGHT = -1, 0, 1
 GAP = 16.0
-MOST_STRIPS = 8
 
 
 def x_coordinates(edges: Sequence[Edge], tracks: Tracks) -> list[float]:
@@ -52,7 +50,7 @@ class _Sides:
         for number in range(1, len(tracks.tracks)):
             self._attach(number)
         for siblings in self.branches.values():
-            siblings[:] = self._pack(siblings)
+            siblings.sort(key=lambda number: len(tracks.tracks[number].halves))
 
     def outwards(self, half: int) -> Iterator[int]:
         """Yield the tracks of one half of the drawing, from the trunk outwards."""
@@ -65,25 +63,6 @@ class _Sides:
             ahead += [(branch, False) for branch in reversed(self.branches[number, half])]
             ahead.append((number, True))
             ahead += [(branch, False) for branch in reversed(self.branches[number, -half])]
-
-    def _pack(self, siblings: Iterable[int]) -> list[int]:
-        """Sort sibling tracks: short ones first, tracks that share no layer next to each other.
-
-        If each of several tracks overlaps the next, every other one then lies near the trunk.
-        Otherwise they would drift away from it like a staircase.
-        """
-        tracks = self.tracks.tracks
-        strips: list[tuple[list[tuple[int, int]], list[int]]] = []
-        for number in sorted(siblings, key=lambda number: len(tracks[number].halves)):
-            first = tracks[number].first
-            span = first, first + len(tracks[number].halves)
-            free = (strip for strip in strips[:MOST_STRIPS] if _has_room(strip[0], span))
-            spans, numbers = next(free, ([], []))
-            if not numbers:
-                strips.append((spans, numbers))
-            insort(spans, span)
-            numbers.append(number)
-        return [number for _, numbers in strips for number in numbers]
 
     def _attach(self, number: int) -> None:
         edge = self.tracks.tracks[number].edge
@@ -101,10 +80,3 @@ class _Sides:
             return -here or there
         onward = self.tracks.onward.get(self.edges[edge].source, edge)
         return LEFT if edge < onward else RIGHT
-
-
-def _has_room(spans: Sequence[tuple[int, int]], span: tuple[int, int]) -> bool:
-    """Return whether no layer of a span is taken. The taken spans are sorted."""
-    index = bisect(spans, span)
-    before, after = spans[index - 1 : index], spans[index : index + 1]
-    return all(stop <= span[0] for _, stop in before) and all(span[1] <= a for a, _ in after)
