@@ -1,7 +1,7 @@
 """What a rewrite with leafgrad makes of three public scripts: lines, seconds and losses.
 
 Give it a folder with clones of ``lululxvi/deepxde``, ``jayroxis/PINNs`` and ``mathLab/PINA``, under
-the second half of these names, and install ``pina-mathlab`` and ``pydoe``. Each script is cut short
+the second half of these names, and install ``pina-mathlab``. Each script is cut short
 and its pictures are left out; its points are fewer where it says so below. Original and rewrite run
 by turns, each in a process of its own. L-BFGS runs in double precision: in single precision it
 amplifies rounding errors, and two runs of one function drift apart.
@@ -87,7 +87,8 @@ SCRIPTS = {
         end="        f = u_t + u * u_x",
         new="        u_t, u_x, u_xx = higher_order_grad(u, (x, t), [(0, 1), (1, 0), (2, 0)])\n",
         short={
-            "from pyDOE import lhs": "from pydoe import lhs",
+            "from pyDOE import lhs\n": "",
+            "lhs(2, N_f)": "np.random.rand(N_f, 2)",  # pyDOE draws without a seed
             "import matplotlib.pyplot as plt\n": "LOSSES = []; torch.manual_seed(1234)\n"
             "torch.set_default_dtype(torch.float64)\n",
             ".float()": ".double()",
