@@ -84,7 +84,9 @@ class ValueRecorder(TorchFunctionMode):
                 and not any(map(_is_nan, args))
             ):
                 place = place_of(inspect.currentframe())
-                birth = Birth(name_of(func), place, found.not_finite)
+                is_quotient = "div" in name_of(func) and all(map(has_no_zero, args[1:2]))
+                name = QUOTIENT if is_quotient else name_of(func)
+                birth = Birth(name, place, found.not_finite)
             self.log.note_birth(made, birth)
 
     def _note_given(
@@ -128,6 +130,15 @@ def _written_without_graph(func: Any, args: Sequence[Any]) -> Tensor | None:
 
 
 NUMBER = "the number "
+QUOTIENT = "quotient"
+"""The name of a division whose divisor has no zero: its NaN is that of inf / inf."""
+
+
+def has_no_zero(divisor: Any) -> bool:
+    """Return whether a tensor or a number is known to have no zero."""
+    if not isinstance(divisor, Tensor):
+        return bool(divisor)
+    return _autograd.why_unread(divisor) is None and bool(divisor.detach().all())
 
 
 def _is_nan(argument: object) -> bool:

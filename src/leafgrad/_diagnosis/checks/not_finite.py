@@ -22,7 +22,7 @@ from leafgrad._graph.nodes import Source, TracedNode
 from leafgrad._graph.summary import NotFinite, TensorSummary, summary_of
 from leafgrad._messages import has_message, message
 from leafgrad._record.log import Birth
-from leafgrad._record.value_recorder import NUMBER
+from leafgrad._record.value_recorder import NUMBER, QUOTIENT, has_no_zero
 from leafgrad._trace.graph_trace import GraphTrace
 from leafgrad._trace.values import argument_name
 
@@ -59,6 +59,7 @@ NAMES = {
     "maskedfill": "masked_fill",
     "mseloss": "mse_loss",
     "nllloss": "cross_entropy",
+    "quotient": "div",
     "tocopy": "to",
 }
 """Operations as the user writes them."""
@@ -97,7 +98,7 @@ def find_values(situation: Situation) -> Iterator[Diagnosis]:
             continue
         birth = next((births[one] for one in _came_in_with(node) if one in births), None)
         if birth is None:
-            found.append(_of_value(node, trace, leaves if node.is_leaf else ()))
+            found.append(_of_value(situation, node, trace, leaves if node.is_leaf else ()))
         else:
             source = situation.log.source_at(birth.place)
             found.append(_born(birth.operation, birth.kind, source, node.dtype))
@@ -155,13 +156,26 @@ def find_gradients(situation: Situation) -> Iterator[Diagnosis]:
         passed = (edge.gradient for edge in node.edges)
         dtype = next((one.dtype for one in passed if one and one.not_finite), node.dtype)
         kind = node.gradient_turn_kind or "NaN"
-        operation = _operation(node)
+        operation = _operation_with(situation, node)
         names = _leaves_behind(node, trace)
         found.append(_finding("nan-gradient", operation, kind, node.source, dtype, names))
     yield from found
 
 
-def _of_value(node: TracedNode, trace: GraphTrace, leaves: Sequence[TracedNode]) -> Diagnosis:
+def _operation_with(situation: Situation, node: TracedNode) -> str:
+    """Return a node's operation; a division is another one if its divisor has no zero."""
+    operation = _operation(node)
+    slots = _autograd.saved_slots(situation.node(node)) if operation == "div" else ()
+    is_quotient = any(
+        slot.name == "other" and slot.tensor is not None and has_no_zero(slot.tensor)
+        for slot in slots
+    )
+    return QUOTIENT if is_quotient else operation
+
+
+def _of_value(
+    situation: Situation, node: TracedNode, trace: GraphTrace, leaves: Sequence[TracedNode]
+) -> Diagnosis:
     """Return the finding for a node at which a value stops being finite."""
     kind = node.value_turn_kind or "NaN"
     brought = _came_in_with(node)
@@ -179,7 +193,7 @@ def _of_value(node: TracedNode, trace: GraphTrace, leaves: Sequence[TracedNode])
             x=_argument_at(node.source) or "x",
         )
     inputs = _inputs(node, trace)
-    operation = _operation(node)
+    operation = _operation_with(situation, node)
     if any(one and 0 in (one.shape or ()) for one in inputs):
         return diagnosis(
             "nan-input",
