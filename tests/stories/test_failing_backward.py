@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -197,6 +198,28 @@ def a_slope_of_the_outputs_without_create_graph() -> Diagnosed:
         (slope,) = torch.autograd.grad(u.sum(), x)  # here
         loss = (u - 1).square().mean() + slope.square().mean()
     return loss, network, recording
+
+
+@stories("", "silent-write", help="`.numpy().copy()`")
+def observations_that_the_environment_overwrites() -> Diagnosed:
+    policy, state = nn.Linear(3, 2), np.ones(3, dtype=np.float32)
+    with record(values=True) as recording:
+        loss = torch.zeros(())
+        for _ in range(2):
+            loss = loss - policy(torch.from_numpy(state)).log_softmax(0)[0]  # here
+            state += 1
+    return loss, policy, recording
+
+
+def test_array_that_is_filled_before_each_forward_is_no_finding() -> None:
+    model, batch = nn.Linear(3, 1), np.zeros((4, 3), dtype=np.float32)
+    with record(values=True) as recording:
+        for number in range(3):
+            batch += number + 1
+            loss = model(torch.from_numpy(batch)).square().sum()
+            assert diagnose(loss, model, recording=recording, gradients=True).ok
+            loss.detach().numpy().sum()
+            loss.backward()
 
 
 @stories("", "freed", help="`inputs=`")

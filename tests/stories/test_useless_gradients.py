@@ -130,6 +130,14 @@ def a_division_by_zero_that_where_drops() -> Diagnosed:
     return loss, {"a": a}, recording
 
 
+@stories("", "nan-value", "w", help="the divisor is not 0")
+def an_infinity_divided_by_an_infinity() -> Diagnosed:
+    w, scale = torch.ones(2, requires_grad=True), torch.tensor([INFINITE, 1.0])
+    with record(values=True) as recording:
+        loss = (w.masked_fill(scale > 1, INFINITE) / scale).sum()  # here
+    return loss, {"w": w}, recording
+
+
 @stories(
     "https://github.com/banctilrobitaille/torch-vectorized/issues/7",
     "nan-gradient",

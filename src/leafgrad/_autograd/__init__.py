@@ -128,6 +128,7 @@ from leafgrad._autograd.saved import (
 )
 from leafgrad._autograd.tensor import (
     StorageReference,
+    as_row,
     base,
     function_mode_stack,
     function_modes,
@@ -140,7 +141,9 @@ from leafgrad._autograd.tensor import (
     is_view,
     is_wrapped,
     joint_norm,
+    may_belong_to_array,
     memory_address,
+    place_in_memory,
     plain,
     plain_computation,
     reader,

@@ -140,6 +140,31 @@ def storage_identity(tensor: torch.Tensor) -> int | None:
         return None
 
 
+def place_in_memory(tensor: torch.Tensor) -> tuple[object, ...]:
+    """Return what tensors share that show the same memory after the same counted writes.
+
+    Views of one contiguous piece have one place, whatever their shapes.
+    """
+    sizes, strides = tuple(tensor.shape), tensor.stride()
+    spread = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    layout = (sizes, strides) if spread + 1 != tensor.numel() else tensor.numel()
+    return storage_identity(tensor), version(tensor), tensor.storage_offset(), layout
+
+
+def as_row(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the elements in the order in which they lie in memory, if that has no gaps."""
+    place = place_in_memory(tensor)[-1]
+    return tensor.detach().as_strided((place,), (1,)) if isinstance(place, int) else tensor
+
+
+def may_belong_to_array(tensor: torch.Tensor, *, becomes_array: bool) -> bool:
+    """Return whether NumPy may write into the tensor's memory: PyTorch must not move it then."""
+    if not tensor.is_cpu or storage_identity(tensor) is None:
+        return False
+    memory = torch.Tensor.untyped_storage(tensor)
+    return becomes_array or not (memory.resizable() or memory.is_shared())
+
+
 def memory_address(tensor: torch.Tensor) -> int | None:
     """Return where the memory of the tensor's storage begins, which others may share; None if 0."""
     try:

@@ -9,8 +9,9 @@ from weakref import ReferenceType, ref
 
 import torch
 
+from leafgrad import _autograd
 from leafgrad._graph.nodes import Source, Write
-from leafgrad._graph.summary import NotFinite, TensorSummary
+from leafgrad._graph.summary import NotFinite, TensorSummary, summary_of
 from leafgrad._record.cut import Cut, CutKind
 from leafgrad._record.flow import Flow, State
 from leafgrad._record.module_paths import ModuleCall, OutermostModule, Roots, paths_of
@@ -86,6 +87,8 @@ class Log:
         given: The calls that made what is not finite, though no other node handed them such: the
             numbers that their nodes got, and which other arguments were not finite.
         births: Where living tensors without a graph became not finite, by their identities.
+        contents: What the memory of arrays held each time that a call read it, with the number of
+            the next node, by its place; and a reference to the storage, so that no other gets it.
         sources_by_place: The places that were read already, by the identity of their code, which is
             kept alive so that no other code gets it.
         max_entries: How many entries of a kind there may be.
@@ -108,6 +111,7 @@ class Log:
         self.inputs: dict[int, Given] = {}
         self.given: list[tuple[int, int, tuple[Given, ...]]] = []
         self.births: dict[int, tuple[ReferenceType[torch.Tensor], Birth | None]] = {}
+        self.contents: dict[object, tuple[object, list[tuple[int, TensorSummary | None]]]] = {}
         self.sources_by_place: dict[tuple[object, ...], tuple[Place, Source | None]] = {}
         self.max_entries: int = MAX_ENTRIES
         self.is_full: bool = False
@@ -131,6 +135,20 @@ class Log:
             self._flow = key, Flow(self.tape)
         return self._flow[1]
 
+    def note_content(self, number: int, tensor: torch.Tensor) -> None:
+        """Note what a tensor holds before the node with a number is made."""
+        found = summary_of(_autograd.as_row(tensor))
+        new = _autograd.storage_reference(tensor), [(number, found)]
+        _, contents = self.contents.setdefault(_autograd.place_in_memory(tensor), new)
+        contents += [] if contents[-1][1] == found else [(number, found)]
+
+    def has_changed(self, number: int, tensor: torch.Tensor) -> bool:
+        """Return whether memory of an array holds something else than when a node used it."""
+        _, contents = self.contents.get(_autograd.place_in_memory(tensor), (None, []))
+        before = bisect_right(contents, number, key=itemgetter(0))
+        known = contents[max(before - 1, 0)][1] if contents else None
+        return bool(contents) and known != summary_of(_autograd.as_row(tensor))
+
     def drop_if_large(self) -> None:
         """Drop what was written down once there is too much of it."""
         kinds: Sequence[Any] = (
@@ -139,6 +157,7 @@ class Log:
             self.values,
             self.given,
             self.inputs,
+            self.contents,
         )
         if max(map(len, kinds)) > self.max_entries:
             self.is_full = True

@@ -14,6 +14,7 @@ from leafgrad import _autograd
 from leafgrad._graph.summary import TensorSummary, summary_of
 from leafgrad._record.log import Birth, Given, Log
 from leafgrad._record.place import place_of
+from leafgrad._record.tape import ARRAYS
 from leafgrad._record.torch_functions import name_of, tensors_in
 
 
@@ -40,6 +41,9 @@ class ValueRecorder(TorchFunctionMode):
         with _autograd.unobserved():
             written = _written_without_graph(func, args)
             was_fine = written is None or _is_finite(written)
+            for tensor in tensors_in(args, kwargs or {}):
+                if _autograd.may_belong_to_array(tensor, becomes_array=name_of(func) in ARRAYS):
+                    self.log.note_content(start, tensor)
         result = func(*args, **(kwargs or {}))
         with _autograd.unobserved():
             is_fine = True

@@ -40,9 +40,10 @@ class Change(NamedTuple):
 def find_silent_writes(situation: Situation) -> Iterator[Diagnosis]:
     """Find writes to saved tensors that autograd does not count."""
     with _autograd.unobserved():
-        changes = [*_writes_through_data(situation), *_replaced_data(situation)]
+        changes = [*_writes_through_data(situation), *_unseen_changes(situation)]
         for group in grouped((one.at, one) for one in changes):
-            yield _finding(situation, "silent-write", group)
+            variant = "" if group[0].at else "unseen"
+            yield _finding(situation, "silent-write", group, variant=variant)
 
 
 def _writes_through_data(situation: Situation) -> Iterator[Change]:
@@ -53,13 +54,20 @@ def _writes_through_data(situation: Situation) -> Iterator[Change]:
             yield Change(storage, write.source, node)
 
 
-def _replaced_data(situation: Situation) -> Iterator[Change]:
-    """Yield the leaves whose ``.data`` was replaced since a node saved them."""
-    replaced = {id(leaf): number for leaf, number in situation.log.replaced_leaves()}
-    for node in situation.live if replaced else ():
-        for slot in _autograd.saved_slots(node):
-            if slot.tensor is not None and replaced.get(id(slot.tensor), 0) > number_of(node):
-                yield Change(_autograd.storage_identity(slot.tensor) or 0, None, node)
+def _unseen_changes(situation: Situation) -> Iterator[Change]:
+    """Yield what changed since a node saved it: leaves with new ``.data``, memory of arrays.
+
+    A normalisation in training writes into its running statistics, which backward does not read.
+    """
+    log = situation.log
+    replaced = {id(leaf): number for leaf, number in log.replaced_leaves()}
+    for node in situation.live if replaced or log.contents else ():
+        for name, _, tensor, saved, current in _autograd.saved_slots(node):
+            if tensor is not None and not name.startswith("running_"):
+                number = number_of(node)
+                is_replaced = replaced.get(id(tensor), 0) > number
+                if is_replaced or (saved == current and log.has_changed(number, tensor)):
+                    yield Change(_autograd.storage_identity(tensor) or 0, None, node)
 
 
 @check("recomputed-differently")
