@@ -10,7 +10,7 @@ from torch.autograd import Variable
 from torch.distributions import Categorical, Normal
 from torch.utils.checkpoint import checkpoint
 
-from leafgrad import record
+from leafgrad import diagnose, record
 from tests.stories.diagnosing import Diagnosed, Stories, Story, check
 
 stories = Stories()
@@ -346,6 +346,16 @@ def a_loss_for_each_sample() -> Diagnosed:
     model = nn.Linear(2, 1)
     loss = nn.functional.mse_loss(model(torch.ones(4, 2))[:, 0], torch.ones(4), reduction="none")
     return loss, model, None
+
+
+def test_parameter_that_is_made_anew_gets_no_edit_that_would_not_help() -> None:
+    old = nn.Parameter(torch.ones(2))
+    with record() as recording:
+        new = nn.Parameter(old.data)
+        loss = new.square().sum()
+    report = diagnose(loss, {"old": old}, recording=recording)
+    assert report.codes == ("detached",)
+    assert not report.diagnoses[0].help[0].edits
 
 
 @pytest.mark.parametrize("story", stories, ids=lambda story: story.program.__name__)

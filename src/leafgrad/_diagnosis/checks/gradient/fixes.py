@@ -36,7 +36,12 @@ def edits_for(cause: Cause, name: str) -> Edits:
 
 
 def remove_call(_: Cause, at: Source, __: str) -> Edits:
-    """Replace ``x.detach()``, ``x.item()`` or ``x.data`` by ``x``; ``float(x)`` as well."""
+    """Replace ``x.detach()``, ``x.item()`` or ``x.data`` by ``x``; ``float(x)`` as well.
+
+    It would not help in ``nn.Parameter(x.data)``, which cuts the graph itself.
+    """
+    if linecache.getline(at.file, at.line)[: at.column].endswith("Parameter("):
+        return ()
     match node := expression_at(at):
         case ast.Call(func=ast.Attribute(), args=[]) | ast.Attribute():
             return replace(at, node, _receiver(at, node))
