@@ -74,6 +74,22 @@ def test_finding_of_the_second_step_is_reported(
     assert (step, report.codes) == (3, ("missing-zero-grad",))
 
 
+@pytest.mark.parametrize("clears", [False, True])
+def test_gradients_of_an_earlier_recording_are_reported(trainer: Trainer, *, clears: bool) -> None:
+    for _ in range(2):
+        with debug(trainer.model, trainer.optimizer) as reports:
+            trainer.plain_loss().backward()
+            trainer.optimizer.step()
+        if clears:
+            trainer.optimizer.zero_grad(set_to_none=False)
+    with debug(trainer.model, trainer.optimizer) as reports:
+        trainer.plain_loss().backward()
+        trainer.optimizer.step()
+        trainer.plain_loss().backward()
+    found = [("missing-zero-grad",)] * (not clears)
+    assert [report.codes for _, report in reports] == found
+
+
 def hidden_changed_in_place(trainer: Trainer, *, changes: bool = True) -> Tensor:
     hidden = trainer.model[0](trainer.x).exp()
     total: Tensor = trainer.model[2](hidden).sum() + hidden.sum()

@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from torch import Tensor
 from torch.optim import Optimizer
@@ -30,6 +30,11 @@ class Mistake(NamedTuple):
     other: Place | None
 
 
+Gradients = list[tuple[Callable[[], Tensor | None], int | None]]
+_last_seen: WeakKeyDictionary[Optimizer, Gradients] = WeakKeyDictionary()
+"""The gradients of each optimizer at its last recorded step, and their versions."""
+
+
 class TrainingEvents:
     """What happened to gradients between one step of an optimizer and the next.
 
@@ -46,7 +51,12 @@ class TrainingEvents:
         self.unscaled: tuple[Place | None, Source | None] | None = None
         self._backward: Place | None = None
         self._zero: Place | None = None
-        self._seen: dict[int, list[tuple[Callable[[], Tensor | None], int | None]]] = {}
+        # What nobody has touched since an earlier recording is still to be set to zero.
+        self._seen: dict[int, Gradients] = {
+            id(optimizer): before
+            for optimizer, before in [*_last_seen.items()]
+            if all((one := get()) is not None and _autograd.version(one) == v for get, v in before)
+        }
         self._zeroed: set[int] = set()
 
     def note_backward(self, place: Place | None) -> None:
@@ -77,7 +87,8 @@ class TrainingEvents:
         )
         if is_added and id(optimizer) not in self._zeroed and self._backward is not None:
             self.accumulated = Mistake(place, self._backward)
-        self._seen[id(optimizer)] = [(ref(one), _autograd.version(one)) for one in gradients]
+        _last_seen[optimizer] = [(ref(one), _autograd.version(one)) for one in gradients]
+        self._seen[id(optimizer)] = _last_seen[optimizer]
         self._zeroed.discard(id(optimizer))
         self._backward = self._zero = None
 
