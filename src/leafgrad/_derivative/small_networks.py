@@ -12,6 +12,7 @@ and how they are connected, and the axes that they saved.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -110,7 +111,10 @@ def make_plan(
     None where Taylor mode is better, or labels do not prove that rows are independent.
     """
     highest, batch = max(map(sum, orders)), len(axes.batch)
-    most = _MOST_ELEMENTS.get((highest, len(plan(orders)))) if highest > 1 else None
+    number = len(plan(orders))
+    most = _MOST_ELEMENTS.get((highest, number)) if highest > 1 else None
+    if highest == 2 and len(orders) >= 2 * number:  # a Hessian of four columns or more
+        most = sys.maxsize
     if highest > 1 and most is None:
         return None
     widths: tuple[int, ...] = (axes.columns,)
