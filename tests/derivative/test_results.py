@@ -110,10 +110,12 @@ def test_order_zero_returns_outputs() -> None:
 class Labelled(Tensor):
     """As a tensor of PINA's: what PyTorch computes from one is of this class and has no labels."""
 
+    labels: Any  # never set, so what reads it raises
+
     def clone(self, **options: Any) -> Tensor:
         return self.labels and super().clone(**options)
 
-    detach = to = permute = clone
+    detach = to = permute = clone  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize("function", [network, linear, one_channel])

@@ -78,7 +78,7 @@ def a_write_through_data() -> object:
     return diagnose(loss, {"x": x, "h": h}, recording=recording)
 
 
-@program("gradients can be wrong: `w` changed after it was saved")
+@program("gradients can be wrong: `w` changed after the forward pass saved it")
 def data_that_was_replaced() -> object:
     w = torch.ones(3, requires_grad=True)
     with record() as recording:

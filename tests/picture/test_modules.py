@@ -48,7 +48,8 @@ def test_folded_module_is_one_box() -> None:
     made = [node for node in trace.nodes if (node.module or "").split(".")[0] == "1"]
     leaves = [node for node in made if node.is_leaf]
     assert box.tooltip[0] == f"module 1: Block, {len(made) - len(leaves)} nodes"
-    numbers = sum(math.prod(shape) for leaf in leaves for shape in leaf.shapes if shape is not None)
+    shapes: list[Any] = [shape for leaf in leaves for shape in leaf.shapes if shape is not None]
+    numbers = sum(map(math.prod, shapes))
     assert box.pills == [f"{numbers} parameters"]
 
 

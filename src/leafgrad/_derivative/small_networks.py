@@ -113,7 +113,7 @@ def make_plan(
     highest, batch = max(map(sum, orders)), len(axes.batch)
     number = len(plan(orders))
     most = _MOST_ELEMENTS.get((highest, number)) if highest > 1 else None
-    if highest == 2 and len(orders) >= 2 * number:  # a Hessian of four columns or more
+    if highest == 2 and len(orders) >= 2 * number:  # noqa: PLR2004 - a Hessian of four columns
         most = sys.maxsize
     if highest > 1 and most is None:
         return None

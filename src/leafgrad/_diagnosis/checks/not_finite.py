@@ -207,7 +207,8 @@ def _of_value(
     found = _finding("nan-value", operation, kind, node.source, node.dtype, names)
     notes = [message("nan-value.values", given=_in_words(inputs))] if any(inputs) else []
     if node.value_turn_is_near:
-        notes.append(message("nan-value.near", operation=operation, kind=kind))
+        name = NAMES.get(operation, operation)
+        notes.append(message("nan-value.near", operation=name, kind=kind))
     return replace(found, notes=(*found.notes, *notes))
 
 
