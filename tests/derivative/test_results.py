@@ -107,6 +107,17 @@ def test_order_zero_returns_outputs() -> None:
     assert not torch.equal(again, u)
 
 
+@pytest.mark.parametrize("zero", [(0, 0), [(0, 0)], [(0, 0), (0, 0)]])
+def test_order_zero_proves_nothing_about_unrecorded_outputs(zero: Any) -> None:
+    x = rows(5, 2)
+    with torch.no_grad():
+        u = one_channel(x)
+    same = higher_order_grad(u, x, zero)
+    for outputs in (u, *(same if isinstance(same, tuple) else (same,))):
+        with pytest.raises(RuntimeError, match="requires no grad"):
+            higher_order_grad(outputs, x, (1, 0))
+
+
 class Labelled(Tensor):
     """As a tensor of PINA's: what PyTorch computes from one is of this class and has no labels."""
 

@@ -77,14 +77,16 @@ _FREED = "backward through the graph a second time"
 _constants: dict[int, tuple[ref[Tensor], ref[Tensor], int | None]] = {}
 
 
-def note_constant(derivative: Tensor, inputs: Tensor) -> None:
+def note_constant(derivative: Tensor, outputs: Tensor, inputs: Tensor) -> None:
     """Remember, while a derivative is alive, that it was proven to be constant.
 
-    It has no graph, so it looks like a tensor that was computed without recording.
+    It has no graph, so it looks like a tensor that was computed without recording. The derivative
+    of order 0 of such a tensor proves nothing.
     """
-    key = id(derivative)
-    noted = ref(derivative, lambda _: _constants.pop(key, None))
-    _constants[key] = noted, ref(inputs), _autograd.version(derivative)
+    if outputs.requires_grad or _is_known_constant(outputs, inputs):
+        key = id(derivative)
+        noted = ref(derivative, lambda _: _constants.pop(key, None))
+        _constants[key] = noted, ref(inputs), _autograd.version(derivative)
 
 
 def _is_known_constant(outputs: Tensor, inputs: Tensor) -> bool:

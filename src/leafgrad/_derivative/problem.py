@@ -250,7 +250,7 @@ class DerivativeProblem(NamedTuple):
         if not self.create_graph:
             return _autograd.detached(result)
         if not result.requires_grad:
-            note_constant(result, self.inputs)
+            note_constant(result, self.outputs, self.inputs)
         return result
 
     def _path(self) -> _autograd.Path | None:

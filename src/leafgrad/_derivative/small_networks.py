@@ -111,9 +111,8 @@ def make_plan(
     None where Taylor mode is better, or labels do not prove that rows are independent.
     """
     highest, batch = max(map(sum, orders)), len(axes.batch)
-    number = len(plan(orders))
-    most = _MOST_ELEMENTS.get((highest, number)) if highest > 1 else None
-    if highest == 2 and len(orders) >= 2 * number:  # noqa: PLR2004 - a Hessian of four columns
+    most = _MOST_ELEMENTS.get((highest, len(plan(orders)))) if highest > 1 else None
+    if highest == 2 and len(orders) >= 2 * len(plan(orders)):  # noqa: PLR2004 - a Hessian of four columns
         most = sys.maxsize
     if highest > 1 and most is None:
         return None
