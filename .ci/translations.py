@@ -1,6 +1,6 @@
 """Bring the catalogues of pages to what these say, by reading them: seconds, for one page or all.
 
-What only a cell shows stays as it is: `nox -s catalogues` without pages executes them all. A
+What only a cell shows is unchanged: `nox -s catalogues` without pages executes them all. A
 sentence that has changed keeps its translation, marked as fuzzy, below the sentence of before.
 The verdicts on other texts repeat claims, so their translations are composed of those of claims.
 """
@@ -68,7 +68,7 @@ def comments(code: str) -> Iterator[str]:
 
 
 def update(catalogue: Catalog, said: list[str]) -> None:
-    """Add what a page says and its catalogue lacks, in place of a similar one that it had."""
+    """Add what a page says and its catalogue lacks, instead of a similar one that it had."""
     known = {" ".join(str(message.id).split()): message for message in catalogue if message.id}
     gone = [source for source in known if source not in said]
     for source in said:
@@ -122,7 +122,7 @@ def errata(claims: dict[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 def compose(catalogue: Catalog, composed: dict[str, str], kind: re.Pattern[str]) -> None:
-    """Store composed translations in place of those of the same kind that a catalogue has."""
+    """Store composed translations instead of those of the same kind that a catalogue has."""
     for message in list(catalogue):
         source = " ".join(str(message.id).split())
         if source in composed:

@@ -3,7 +3,7 @@
 Give it a folder with clones of ``lululxvi/deepxde``, ``jayroxis/PINNs`` and ``mathLab/PINA``, under
 the second half of these names, and install ``pina-mathlab``. Each script is cut short
 and its pictures are left out; its points are fewer where it says so below. Original and rewrite run
-by turns, each in a process of its own. L-BFGS runs in double precision: in single precision it
+by turns, each in its own process. L-BFGS runs in double precision: in single precision it
 amplifies rounding errors, and two runs of one function drift apart.
 
 Lines are those that compute derivatives and the residual. Seconds are CPU time of the training,
