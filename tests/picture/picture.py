@@ -2,7 +2,6 @@
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,14 +20,6 @@ class Rect:
     top: float
     right: float
     bottom: float
-
-    def overlaps(self, other: "Rect") -> bool:
-        beside = self.right <= other.left or other.right <= self.left
-        return not (beside or self.bottom <= other.top or other.bottom <= self.top)
-
-    def holds(self, other: "Rect") -> bool:
-        wide = self.left <= other.left and other.right <= self.right
-        return wide and self.top <= other.top and other.bottom <= self.bottom
 
 
 @dataclass
@@ -58,9 +49,6 @@ class Picture:
 
     boxes: list[Box]
     paths: list[Points]
-    frames: list[tuple[str, Rect, float]]
-    """The title of each frame, the frame, and the x at which the title starts."""
-
     legend: list[str]
     colors: list[int]
 
@@ -87,7 +75,6 @@ def read_picture(markup: str) -> Picture:
     return Picture(
         boxes=boxes,
         paths=paths,
-        frames=[*_frames(groups.get("frames", []))],
         legend=[text.text or "" for text in groups["legend"].iter(f"{SVG}text")]
         if "legend" in groups
         else [],
@@ -134,9 +121,3 @@ def _box_at(boxes: list[Box], x: float, y: float) -> int:
         return beside + min(abs(rect.top - y), abs(rect.bottom - y))
 
     return min(range(len(boxes)), key=distance)
-
-
-def _frames(groups: Any) -> Iterator[tuple[str, Rect, float]]:
-    for group in groups:
-        title = group.find(f"{SVG}text")
-        yield title.text, _rect(group.find(f"{SVG}rect")), float(title.get("x"))

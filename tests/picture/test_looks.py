@@ -1,6 +1,5 @@
 """Direction and colours of a picture."""
 
-import re
 import xml.etree.ElementTree as ET
 from typing import Any
 
@@ -41,29 +40,10 @@ def test_forward_tooltip_has_name_of_node() -> None:
     assert sentences.startswith("The root add at node 0 is computed from mul at node 1 and")
 
 
-def test_forward_picture_has_shapes_at_arrows() -> None:
-    trace = polynomial()
-    written = texts(trace.to_svg(direction="forward"))
-    assert written.count("(3,)") == 1 + 3  # in the root and at three arrows
-    picture = trace.to_svg(direction="forward")
-    labels = re.search(r'<g class="labels">(.*?)</g>', picture)
-    assert labels is not None
-    assert labels[1].count("(3,)") == 3
-    assert '<g class="labels">' not in trace.to_svg()
-
-
-def test_arrow_stubs_point_up_in_forward_picture() -> None:
-    backward, forward = (
-        re.findall(r'class="stub" d="[^"]*v(-?)8m', polynomial().to_svg(direction=way))
-        for way in ("backward", "forward")
-    )
-    assert (backward[0], forward[0]) == ("", "-")
-
-
 def test_legend_explains_direction() -> None:
     assert message("legend.gradients") in meanings(polynomial().to_svg())
     forward = meanings(polynomial().to_svg(direction="forward"))
-    assert {message("legend.values"), message("legend.label")} < {*forward}
+    assert message("legend.values") in forward
 
 
 # --- Colour

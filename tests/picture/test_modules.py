@@ -78,13 +78,6 @@ def test_module_of_unknown_class_has_its_path() -> None:
     assert "module 4, 4 nodes" in picture
 
 
-def test_inner_modules_of_one_class_are_counted() -> None:
-    inner = (nn.Sequential(nn.Linear(2, 2), nn.Tanh()) for _ in range(2))
-    trace = recorded(nn.Sequential(nn.Sequential(*inner)), 1, 2)
-    assert ">2 × Sequential, 6 nodes<" in trace.to_svg(fold="0")
-    assert ">3 nodes<" in trace.to_svg(fold="0.0")
-
-
 def test_module_without_path_has_its_class_once() -> None:
     with record() as recording:
         y = nn.MSELoss()(nn.Linear(2, 2)(torch.ones(1, 2)), torch.ones(1, 2))

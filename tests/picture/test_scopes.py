@@ -131,7 +131,7 @@ def test_view_of_module_has_each_node(name: str) -> None:
 
 
 @pytest.mark.parametrize("is_summed", [False, True])
-def test_derivatives_have_names_frames_boxes_and_rows(*, is_summed: bool) -> None:
+def test_derivatives_have_names_views_and_rows(*, is_summed: bool) -> None:
     layers = nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1)
     net = nn.Sequential(*layers)
     x, t = (torch.rand(3, 1, requires_grad=True) for _ in range(2))
@@ -148,7 +148,6 @@ def test_derivatives_have_names_frames_boxes_and_rows(*, is_summed: bool) -> Non
     assert {node.derivative for node in trace.nodes} == {None, "u_t", "u_x", "u_xx"}
     assert {"u_t", "u_x", "u_xx"} < {*scopes_of(trace)}
     assert any(line.startswith("u_xx ") for line in str(trace).splitlines())
-    assert "u_xx: derivative<" in trace.to_svg()
     unnamed = trace_graph(loss, names=net, recording=recording)
     assert "∇∇Sequential" in {node.derivative for node in unnamed.nodes}
     assert pickle.loads(pickle.dumps(trace)) == trace
@@ -162,12 +161,12 @@ class Slope(nn.Sequential):
         return torch.autograd.grad(value.sum(), points, create_graph=True)[0]
 
 
-def test_derivative_computed_inside_a_module_has_a_box() -> None:
+def test_derivative_computed_inside_a_module_has_a_view() -> None:
     model = Slope(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1))
     with record() as recording:
         slopes = model(torch.rand(3, 2, requires_grad=True))
     trace = trace_graph(slopes, names=model, recording=recording)
-    assert "∇Slope: derivative" in trace.to_svg()
+    assert "∇Slope" in scopes_of(trace)
 
 
 def test_derivative_of_unnamed_tensor_is_not_named_after_another() -> None:

@@ -201,10 +201,9 @@ def retained() -> GraphTrace:
         (retained, "box", "retains grad", "root"),
         (derived, "order-1", "∂ TanhBackwardBackward0", "order"),
         (derived, "order-2", "∂² MulBackward0", "order"),
-        (stepped, "behind", "SinBackward0 ×50", "copies"),
-        (polynomial, "stub", "MulBackward0", "stub"),
+        (stepped, "name", "SinBackward0 ×50", "copies"),
         (lone, "leaf", "leaf", "leaf"),
-        (lstm, "behind", "MulBackward0 ×39", "copies"),
+        (lstm, "name", "MulBackward0 ×39", "copies"),
     ],
 )
 def test_mark_has_its_line_and_legend_entry(

@@ -39,7 +39,6 @@ class Box:
             between the copies.
         path: The path of the module; of several copies, of the first.
         module: The facts about that module, if known.
-        inner: The classes of the modules directly within it.
         leaves: The leaves that are shown within it.
         results: For a module, the shapes of its outputs that other boxes use.
         is_root: Whether a backward pass starts there.
@@ -51,7 +50,6 @@ class Box:
     name: str | None = None
     path: str | None = None
     module: TracedModule | None = None
-    inner: tuple[str, ...] = ()
     leaves: tuple[FoldedLeaf, ...] = ()
     results: tuple[Shape | None, ...] = ()
     is_root: bool = False
@@ -89,31 +87,14 @@ class Box:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Frame:
-    """A frame around the boxes of a module whose nodes have their own boxes.
-
-    Attributes:
-        title: The path of the module, its class and its number of frozen parameters, if known.
-        boxes: The indices of the boxes.
-        is_inferred: Whether the module was inferred, not recorded.
-    """
-
-    title: str
-    boxes: tuple[int, ...]
-    is_inferred: bool
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class View:
     """Everything that a picture shows.
 
     Attributes:
         boxes: The boxes, each before the boxes that it leads to.
-        frames: The frames. No box is in two of them.
     """
 
     boxes: tuple[Box, ...]
-    frames: tuple[Frame, ...] = ()
 
 
 def title_with_class(path: str, module: TracedModule | None) -> str:

@@ -144,9 +144,6 @@ def _contents(box: Box, direction: Direction) -> str:
     written = count(len(box.members), "node")
     if box.module is None:
         written = message("box.module", nodes=written)
-    elif len(box.inner) > 1 and len({*box.inner}) == 1:
-        inner = {"count": len(box.inner), "class_name": box.inner[0]}
-        written = message("box.inner", nodes=written, **inner)
     return message("box.each", contents=written) if box.copies > 1 else written
 
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Container, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
@@ -12,7 +12,7 @@ from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.modules import ModuleLevels
 from leafgrad._graph.nodes import Shape, TracedEdge, TracedNode
 from leafgrad._messages import message
-from leafgrad._picture.box import Box, FoldedLeaf, Frame, View, title_with_class
+from leafgrad._picture.box import Box, FoldedLeaf, View, title_with_class
 from leafgrad._picture.derivatives import with_derivatives
 from leafgrad._picture.input_nodes import InputEdge, with_inputs
 from leafgrad._picture.module_boxes import (
@@ -121,57 +121,13 @@ class Viewer:
             users[edge.target].append(edge.source)
         return users
 
-    @cached_property
-    def _inner_classes(self) -> Mapping[str | None, Sequence[str]]:
-        """The classes of the modules directly within each module."""
-        classes = defaultdict[str | None, list[str]](list)
-        for module in self.graph.modules:
-            path = self.levels.chain(module.path)
-            if len(path) > 1 and path[-1] == module.path:
-                classes[path[-2]].append(module.class_name)
-        return classes
-
     def title_of(self, path: str) -> str:
         """Return the path of a module, with its class if known."""
         return title_with_class(path, self._modules.get(path))
 
     def in_full(self) -> View:
-        """Show every node, and frames around the nodes of a module unless there are many."""
-        view = self.view([ModuleBox(nodes=(node,)) for node in self.graph.nodes], is_folded=False)
-        if len(view.boxes) - len(self.graph.inputs) > MOST_IN_FULL:
-            return view
-        return replace(view, frames=tuple(self._frames()))
-
-    def _frames(self) -> Iterator[Frame]:
-        """Yield a frame for each module of several nodes, leaves included, or with frozen ones."""
-        boxes = first_level(self.own_nodes, self.levels, least=2, most_share=1.0)
-        for part in module_boxes(self.own_nodes, boxes) if boxes is not None else ():
-            if part.module is None:
-                continue
-            inside = {node.index for node in part.nodes}
-            inside |= {*self._own_leaves(part.module, inside)}
-            if len(inside) > 1 or self._frozen(part.module):
-                yield self._frame(part.module, sorted(inside), part.nodes)
-
-    def _frozen(self, path: str) -> int:
-        """Return the number of frozen parameters of a module, 0 if unknown."""
-        module = self._modules.get(path)
-        return (module.frozen or 0) if module else 0
-
-    def _frame(self, path: str, boxes: Sequence[int], nodes: Sequence[TracedNode]) -> Frame:
-        title, frozen = self.title_of(path), self._frozen(path)
-        if frozen:
-            title = message("box.frame-frozen", title=title, count=frozen)
-        is_inferred = any(node.is_module_inferred for node in nodes)
-        return Frame(title=title, boxes=tuple(boxes), is_inferred=is_inferred)
-
-    def _own_leaves(self, module: str, inside: Container[int]) -> Iterator[int]:
-        """Yield the leaves of a module that nothing outside uses."""
-        are_known = any(leaf.module is not None for leaf in self.leaves.values())
-        for leaf in self.leaves.values():
-            is_own = f"{leaf.module}.".startswith(f"{module}.") or not are_known
-            if is_own and all(user in inside for user in self._users[leaf.index]):
-                yield leaf.index
+        """Show every node."""
+        return self.view([ModuleBox(nodes=(node,)) for node in self.graph.nodes], is_folded=False)
 
     def by_module(self) -> View | None:
         """Show the modules of the first level that has several; None if no module is known."""
@@ -257,7 +213,6 @@ class Viewer:
                 name=None if path is None else merge_names([part.module or "" for part in alike]),
                 path=path,
                 module=None if path is None else self._modules.get(path),
-                inner=tuple(self._inner_classes.get(path, ())),
                 leaves=tuple(self._folded_leaves(alike)) if is_folded and not first.beyond else (),
                 results=tuple(map(self._shape, outputs[vertex.members[0]])),
                 is_root=any(node.index in self.roots for node in first.nodes),

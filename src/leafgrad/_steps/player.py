@@ -33,14 +33,13 @@ class Shown:
 def page(shown: Shown) -> str:
     """Write a page that holds nothing else."""
     name = message("player.title", graph=title(shown.graph))
-    content = element("main", element("h1", text(name)), fragment(shown))
+    content = element("main", fragment(shown))
     return document(name, PAGE, content, resource("leafgrad._steps", "player.js"))
 
 
 PAGE = """
 :root{color-scheme:light dark}
 body{margin:1rem;font:16px/1.5 system-ui,sans-serif}
-h1{font-size:1.2rem}
 """
 
 

@@ -76,7 +76,7 @@ class GraphTrace(Graph):
             direction: ``"backward"`` leads arrows from the root down to the leaves, as the
                 gradients go, and calls nodes as PyTorch does. ``"forward"`` leads them from the
                 leaves down to the root, as the values go, with the names of the functions that
-                were called, and the shape of what each hands on at its arrow.
+                were called.
             color: What the colour of a box tells: ``"bytes"`` how much is saved there for backward,
                 ``"gradient"`` how large the gradient is that arrived, where `trace_graph` was asked
                 for gradients. None leaves boxes plain.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from leafgrad._picture.layout import Band, Edge, Extent, Layout, lay_out
+from leafgrad._picture.layout import Edge, Extent, Layout, lay_out
 from tests.picture.layout.geometry import collisions, overlaps, rectangles
 
 pytestmark = pytest.mark.sweep
@@ -21,7 +21,6 @@ def graphs(pick: st.DrawFn) -> Graph:
         Extent(
             width=pick(st.integers(60, 200)),
             height=pick(st.integers(20, 300)),
-            clear=pick(st.sampled_from([0, 15])),
         )
         for _ in range(count)
     )
@@ -114,27 +113,3 @@ def test_very_long_chain_is_drawn() -> None:
     drawing = lay_out(boxes, [Edge(source=n - 1, target=n) for n in range(1, count)])
     assert (drawing.left, drawing.right) == (-40, 40)
     assert drawing.positions[-1].layer == count - 1
-
-
-@given(graphs(), st.lists(st.integers(0, 14), min_size=4, max_size=4))
-@settings(max_examples=200, deadline=None)
-def test_frames_reserve_space_above_and_below(graph: Graph, cuts: list[int]) -> None:
-    boxes, links = graph
-    first, last, start, stop = sorted(min(cut, len(boxes)) for cut in cuts)
-    spans = [range(first, last), range(start, stop)]
-    bands = [Band(boxes=tuple(span), above=17, below=6) for span in spans if span]
-    drawing = lay_out(boxes, links, bands)
-    assert overlaps(rectangles(boxes, drawing)) == []
-    assert collisions(rectangles(boxes, drawing), drawing.paths) == []
-    edges = rectangles(boxes, drawing)
-    for link, path in zip(links, drawing.paths, strict=True):
-        assert path[0][1] == edges[link.source][3]
-        assert path[-1][1] == edges[link.target][1]
-        assert all(upper[1] < lower[1] for upper, lower in pairwise(path))
-    for band in bands:
-        top = min(edges[box][1] for box in band.boxes) - band.above
-        bottom = max(edges[box][3] for box in band.boxes) + band.below
-        assert top >= 0
-        assert bottom <= drawing.height
-        for box in {*range(len(boxes))} - {*band.boxes}:
-            assert edges[box][1] > bottom or edges[box][3] < top

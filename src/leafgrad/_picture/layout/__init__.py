@@ -13,22 +13,22 @@ drawings few crossings: here the order within a layer follows from the tracks.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from leafgrad._picture.layout.geometry import Band, Edge, Extent, Layout, Point, Position
+from leafgrad._picture.layout.geometry import Edge, Extent, Layout, Point, Position
 from leafgrad._picture.layout.layers import assign_layers
 from leafgrad._picture.layout.routes import route_edges
 from leafgrad._picture.layout.tracks import tracks_of
 from leafgrad._picture.layout.x_coordinates import x_coordinates
 
-__all__ = ["Band", "Edge", "Extent", "Layout", "Point", "Position", "flip_layout", "lay_out"]
+__all__ = ["Edge", "Extent", "Layout", "Point", "Position", "flip_layout", "lay_out"]
 
 
-def lay_out(boxes: Sequence[Extent], edges: Sequence[Edge], bands: Sequence[Band] = ()) -> Layout:
+def lay_out(boxes: Sequence[Extent], edges: Sequence[Edge]) -> Layout:
     """Place boxes and route edges; each edge must lead to a box of a higher number.
 
     Time and memory grow with the layers that the tracks cover, which is linear where what is made
     is used soon.
     """
-    layers = assign_layers(boxes, edges, bands)
+    layers = assign_layers(boxes, edges)
     tracks = tracks_of(boxes, edges, layers)
     xs = x_coordinates(edges, tracks)
     return route_edges(boxes, edges, layers, tracks, xs)

@@ -1,8 +1,8 @@
 """What goes into a layout, and what comes out.
 
-In: for n boxes numbered in a topological order, n `Extent`, and an `Edge` for each arrow; and a
-`Band` for each group of boxes that keeps its layers to itself. Out: a `Layout` of n positions, and
-for each edge the points of a polyline, in units of the picture with y growing downwards.
+In: for n boxes numbered in a topological order, n `Extent`, and an `Edge` for each arrow.
+Out: a `Layout` of n positions, and for each edge the points of a polyline, in units of the picture
+with y growing downwards.
 """
 
 from dataclasses import dataclass
@@ -17,12 +17,10 @@ class Extent:
     Attributes:
         width: How wide it is.
         height: How high it is.
-        clear: How much of each end of its lower side edges keep clear of.
     """
 
     width: float
     height: float
-    clear: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,21 +34,6 @@ class Edge:
 
     source: int
     target: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Band:
-    """Boxes that get layers of their own, so that no other box stands between them.
-
-    Attributes:
-        boxes: Their numbers. No box is in two bands, and no path leads out of one and back into it.
-        above: How much room there is above them in which no edge bends.
-        below: How much below them.
-    """
-
-    boxes: tuple[int, ...]
-    above: float
-    below: float
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

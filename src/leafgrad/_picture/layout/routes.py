@@ -4,7 +4,7 @@ Given are the layer of each box, and the x of each track, so ``xs[of_box[v]]`` f
 ``xs[of_edge[e]]`` for the lane of an edge e that passes layers by. The layers stand one below the
 other, with a gap that grows with how far edges go sideways in it::
 
-    bottom[l] = top[l] + above[l] + max(height[v] for each box v in layer l) + below[l]
+    bottom[l] = top[l] + max(height[v] for each box v in layer l)
     top[l + 1] = bottom[l] + min(max(LEAST_GAP, bend[l] / 10), GREATEST_GAP)
 
 An edge u -> v is a polyline of at most six points: down from u to the bottom of its layer, in a
@@ -43,9 +43,7 @@ def route_edges(
     router = _Router(boxes=boxes, edges=edges, layers=layers, tracks=tracks, xs=xs)
     tops, bottoms = router.layer_spans()
     positions = tuple(
-        Position(
-            x=xs[tracks.of_box[box]], top=tops[layer] + layers.above.get(layer, 0.0), layer=layer
-        )
+        Position(x=xs[tracks.of_box[box]], top=tops[layer], layer=layer)
         for box, layer in enumerate(layers.layer)
     )
     rights = [at.x + box.width / 2 for at, box in zip(positions, boxes, strict=True)]
@@ -75,9 +73,9 @@ class _Router:
         for box, layer in zip(self.boxes, self.layers.layer, strict=True):
             heights[layer] = max(heights[layer], box.height)
         tops, bottoms, y = [], [], 0.0
-        for layer, (height, bend) in enumerate(zip(heights, self._bends(), strict=True)):
+        for height, bend in zip(heights, self._bends(), strict=True):
             tops.append(y)
-            y += self.layers.above.get(layer, 0.0) + height + self.layers.below.get(layer, 0.0)
+            y += height
             bottoms.append(y)
             y += min(max(LEAST_GAP, bend * GAP_TO_BEND), GREATEST_GAP)
         return tops, bottoms
@@ -117,7 +115,7 @@ class _Router:
         leaving: dict[int, float] = {}
         for box, numbers in enumerate(self.layers.edges_from):
             aims = {number: self._aim(number, self.edges[number].target) for number in numbers}
-            leaving.update(self._spread(box, aims, clear=self.boxes[box].clear))
+            leaving.update(self._spread(box, aims))
         return leaving
 
     def _arriving(self) -> dict[int, float]:
@@ -125,18 +123,18 @@ class _Router:
         arriving: dict[int, float] = {}
         for box, numbers in enumerate(self.layers.edges_to):
             aims = {self._arrival(n): self._aim(n, self.edges[n].source) for n in numbers}
-            ports = self._spread(box, aims, clear=0.0)
+            ports = self._spread(box, aims)
             arriving.update((n, ports[self._arrival(n)]) for n in numbers)
         return arriving
 
-    def _spread(self, box: int, aims: dict[int, float], clear: float) -> dict[int, float]:
+    def _spread(self, box: int, aims: dict[int, float]) -> dict[int, float]:
         """Spread edges over a side of a box: straight ones in the middle, others left and right."""
         x = self._x(box)
         order = sorted(aims, key=aims.__getitem__)
         left = sum(aim < x for aim in aims.values())
         straight = sum(aim == x for aim in aims.values())
         middle = left + (straight - 1) / 2 if straight else (len(order) - 1) / 2
-        room = self.boxes[box].width / 2 - MARGIN - clear
+        room = self.boxes[box].width / 2 - MARGIN
         farthest = max(middle, len(order) - 1 - middle)
         step = min(APART, room / max(farthest, 1))
         return {one: x + (place - middle) * step for place, one in enumerate(order)}

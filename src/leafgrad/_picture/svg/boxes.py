@@ -10,22 +10,18 @@ from leafgrad._picture.box import Box
 from leafgrad._picture.box_text import Line, lines, output
 from leafgrad._picture.layout import Extent, Position
 from leafgrad._picture.picture_style import Direction, PictureStyle
-from leafgrad._picture.svg.shapes import CORNER, OUTLINE, behind, rect, stub
+from leafgrad._picture.svg.shapes import CORNER, OUTLINE, rect
 from leafgrad._picture.svg.style import FACT_SIZE, NAME_SIZE
 
 MOST_LETTERS = 44
-MOST_STUBS = 3
 PADDING = 9.0
 LINE = 15.0
 PILL = 18.0
 PILLS = ("leaf", "frozen")
 BRIEF = ("name", "tensor", "alarm", *PILLS)
 LEAF_CORNER = 24.0
-STUB_APART = 9.0
 EDGES_APART = 8.0
 MOST_FOR_EDGES = 480.0
-LABEL = 13.0
-"""The room under a box for the shape at its arrow."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,7 +33,6 @@ class MeasuredBox:
         lines: The lines of text in it.
         width: Its width, without what is drawn around it.
         height: Its height, without what is drawn around it.
-        label: The shape at the arrow from it, if it is not in the box.
         direction: The direction of the arrows.
     """
 
@@ -45,43 +40,22 @@ class MeasuredBox:
     lines: tuple[Line, ...]
     width: float
     height: float
-    label: str
     direction: Direction
 
     @property
     def outline(self) -> float:
         """The room that is needed around it."""
-        return OUTLINE if self.box.is_root or self.box.copies > 1 else 0.0
-
-    @property
-    def stubs(self) -> int:
-        """The number of inputs without a gradient to draw."""
-        if self.box.name is not None or self.box.beyond is not None:
-            return 0
-        return min(MOST_STUBS, sum(edge.target is None for edge in self.box.node.edges))
+        return OUTLINE if self.box.is_root else 0.0
 
     @property
     def is_without_gradient(self) -> bool:
         """Whether it is an input, and arrows show gradients: none goes there."""
         return self.box.input is not None and self.direction == "backward"
 
-    @property
-    def below(self) -> float:
-        """The room that its label takes under it."""
-        return LABEL if self.label else 0.0
-
-    @property
-    def above(self) -> float:
-        """The distance from the top to the box, if copies show behind it."""
-        return 0.0 if self.box.is_root else self.outline
-
     def extent(self) -> Extent:
         """Return the room that it takes in the layout."""
-        return Extent(
-            width=self.width + 2 * self.outline,
-            height=self.height + 2 * self.outline + self.below,
-            clear=self.outline + STUB_APART * self.stubs,
-        )
+        around = 2 * self.outline
+        return Extent(width=self.width + around, height=self.height + around)
 
 
 def measure(box: Box, *, style: PictureStyle, with_kind: bool, arrivals: int) -> MeasuredBox:
@@ -95,26 +69,18 @@ def measure(box: Box, *, style: PictureStyle, with_kind: bool, arrivals: int) ->
     """
     result = "" if box.beyond == "user" else output(box, with_kind=with_kind)
     direction = style.direction
-    is_labelled = style.is_forward and arrivals and not _comes_from_outside(box)
-    has_one_shape = len({*(box.results or box.node.shapes)}) == 1
-    label = result if is_labelled and has_one_shape and box.beyond is None else ""
     shown = (*BRIEF, "value", "grad") if style.has_numbers else BRIEF
     written = tuple(
         Line(text=shorten(line.text, MOST_LETTERS), style=line.style)
-        for line in lines(box, made="" if label else result, direction=direction)
+        for line in lines(box, made=result, direction=direction)
         if not style.is_brief or line.style in shown
     )
-    for_edges = EDGES_APART * (2 + max(len(box.edges), arrivals)) + 2 * STUB_APART * MOST_STUBS
+    for_edges = EDGES_APART * (2 + max(len(box.edges), arrivals))
     return MeasuredBox(
         box=box,
         lines=written,
-        width=max(
-            max(map(_width, written)) + 2 * PADDING,
-            min(for_edges, MOST_FOR_EDGES),
-            2 * width(label, FACT_SIZE) + 2 * PADDING,
-        ),
+        width=max(max(map(_width, written)) + 2 * PADDING, min(for_edges, MOST_FOR_EDGES)),
         height=sum(map(_height, written)) + 2 * PADDING,
-        label=label,
         direction=direction,
     )
 
@@ -137,15 +103,11 @@ def _height(line: Line) -> float:
 def draw(measured: MeasuredBox, position: Position, mark: str) -> Markup:
     """Draw a box at its position; `mark` is the class of its colour, empty for none."""
     left, top = position.x - measured.width / 2, position.top + measured.outline
-    right, bottom = left + measured.width, top + measured.height
-    is_above = measured.direction == "forward"
-    stubs = (right - STUB_APART * (number + 1) for number in range(measured.stubs))
     return element(
         "g",
         element("title", Markup("\n".join(map(text, details(measured.box))))),
         *_outlines(measured, left, top, mark),
         *_texts(measured, position.x, top + PADDING),
-        *(stub(x, top if is_above else bottom, is_above=is_above) for x in stubs),
         class_="part",
     )
 
@@ -153,8 +115,6 @@ def draw(measured: MeasuredBox, position: Position, mark: str) -> Markup:
 def _outlines(measured: MeasuredBox, left: float, top: float, mark: str) -> Iterator[Markup]:
     box, wide, high = measured.box, measured.width, measured.height
     corner = min(high / 2, LEAF_CORNER) if _comes_from_outside(box) else CORNER
-    if box.copies > 1:
-        yield behind(left, top, wide, high)
     yield rect(" ".join(filter(None, [*_classes(box), mark])), left, top, wide, high, corner)
     if box.is_root:
         around = OUTLINE - 0.5

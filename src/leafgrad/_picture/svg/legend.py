@@ -11,7 +11,7 @@ from leafgrad._picture.box import Box, View
 from leafgrad._picture.picture_style import PictureStyle
 from leafgrad._picture.svg.boxes import MeasuredBox
 from leafgrad._picture.svg.heat import Heat
-from leafgrad._picture.svg.shapes import CORNER, behind, head, rect, stub
+from leafgrad._picture.svg.shapes import CORNER, head, rect
 from leafgrad._picture.svg.style import FACT_SIZE
 
 SIGN = 40.0
@@ -78,20 +78,11 @@ def _entries(
         yield _root, message("legend.root")
     if any(box.edges for box in boxes):
         yield _arrow, message("legend.values" if style.is_forward else "legend.gradients")
-    if any(one.label for one in measured):
-        yield _letters("(2,)", "", 0, 4), message("legend.label")
     yield from _in_boxes(measured)
-    if view.frames:
-        is_inferred = any(frame.is_inferred for frame in view.frames)
-        yield _box("frame", CORNER), message(f"legend.frame{INFERRED if is_inferred else ''}")
     yield from _of_several(boxes)
     for marks, meaning in heat.legend:
         yield _scale(marks), meaning
     yield from _alarms([saved for box in boxes for saved in box.saved if box.beyond is None])
-
-
-INFERRED = "-inferred"
-"""The end of the key if modules follow from the use of parameters."""
 
 
 def _in_boxes(measured: Sequence[MeasuredBox]) -> Iterator[tuple[DrawSigns, str]]:
@@ -107,8 +98,6 @@ def _in_boxes(measured: Sequence[MeasuredBox]) -> Iterator[tuple[DrawSigns, str]
     for style in ("value", "grad"):
         if style in styles:
             yield _letters(style, style, -1, 4), message(f"legend.{style}")
-    if any(one.stubs for one in measured):
-        yield _stub, message("legend.stub")
 
 
 def _of_several(boxes: Sequence[Box]) -> Iterator[tuple[DrawSigns, str]]:
@@ -117,12 +106,12 @@ def _of_several(boxes: Sequence[Box]) -> Iterator[tuple[DrawSigns, str]]:
     modules = [box for box in boxes if box.name is not None and box.beyond is None]
     if modules:
         is_inferred = any(node.is_module_inferred for box in modules for node in box.members)
-        key = f"legend.module{INFERRED if is_inferred else ''}"
+        key = "legend.module-inferred" if is_inferred else "legend.module"
         yield _box("box module", CORNER), message(key)
     if any(box.beyond is not None for box in boxes):
         yield _box("box beyond", CORNER), message("legend.beyond")
     if any(box.copies > 1 for box in boxes):
-        yield _copies, message("legend.copies")
+        yield _letters("×2", "name", 0, 4), message("legend.copies")
 
 
 def _alarms(saved: Sequence[SavedTensor]) -> Iterator[tuple[DrawSigns, str]]:
@@ -145,17 +134,9 @@ def _root(y: float) -> Signs:
     return rect("box", MIDDLE - 13, y - 6, 26, 12, CORNER), around
 
 
-def _copies(y: float) -> Signs:
-    return rect("box", MIDDLE - 14, y - 8, 28, 12, CORNER), behind(MIDDLE - 14, y - 8, 28, 12)
-
-
 def _arrow(y: float) -> Signs:
     line = element("path", class_="stub", d=path((MIDDLE, y - 8), "v10"))
     return line, head(MIDDLE, y + 8)
-
-
-def _stub(y: float) -> Signs:
-    return (stub(MIDDLE, y - 4),)
 
 
 def _scale(marks: Sequence[str]) -> DrawSigns:

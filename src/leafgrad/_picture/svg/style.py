@@ -49,7 +49,6 @@ font-size:{FACT_SIZE}px;max-width:none;height:auto}}
 .{CLASS} [class*=order-]{{fill:var(--lg-order);fill-opacity:.1}}
 .{CLASS} .order-2{{fill-opacity:.2}}
 .{CLASS} .order-3{{fill-opacity:.32}}
-.{CLASS} .behind{{fill:none;stroke:currentColor;stroke-opacity:.6;stroke-linejoin:round}}
 .{CLASS} .root{{fill:none;stroke:var(--lg-root);stroke-width:1.5}}
 .{CLASS} .leaf{{fill:var(--lg-leaf);fill-opacity:.12;stroke:var(--lg-leaf);stroke-width:1.5}}
 .{CLASS} .freed{{stroke:var(--lg-alarm);stroke-opacity:1;stroke-dasharray:5 3;stroke-width:1.5}}
@@ -57,7 +56,6 @@ font-size:{FACT_SIZE}px;max-width:none;height:auto}}
 .{CLASS} .frozen{{fill:none;stroke:currentColor;stroke-opacity:.6;stroke-dasharray:3 2}}
 .{CLASS} .input{{fill:none}}
 .{CLASS} .free{{stroke-dasharray:2 3}}
-.{CLASS} .frame{{fill:none;stroke:currentColor;stroke-opacity:.35}}
 .{CLASS} .beyond{{fill:none;stroke-dasharray:5 3}}
 .{CLASS} .links{{fill:none;stroke:currentColor;stroke-width:1.2;opacity:.6}}
 .{CLASS} .heads{{opacity:.8}}

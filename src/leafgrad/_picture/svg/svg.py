@@ -11,10 +11,9 @@ from leafgrad._messages import message
 from leafgrad._picture import text as graph_text
 from leafgrad._picture.alt_text import description, title
 from leafgrad._picture.box import View
-from leafgrad._picture.layout import Edge, Layout, Point, flip_layout, lay_out
+from leafgrad._picture.layout import Edge, Point, flip_layout, lay_out
 from leafgrad._picture.picture_style import PictureStyle
 from leafgrad._picture.svg.boxes import MeasuredBox, draw, measure
-from leafgrad._picture.svg.frames import bands, frames
 from leafgrad._picture.svg.heat import heat_of
 from leafgrad._picture.svg.legend import NO_LEGEND, legend
 from leafgrad._picture.svg.shapes import head
@@ -29,7 +28,6 @@ LEAST_SCALE = 0.8
 
 MARGIN = 12.0
 HEAD = 6.0
-LABEL_GAP = 5.0
 DEFAULT = PictureStyle()
 
 
@@ -82,18 +80,15 @@ def draw_view(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> Drawin
     heat = heat_of(view.boxes, style.color, {})
     measured, edges = measure_boxes(graph, view, style), layout_edges(view)
     extents = [box.extent() for box in measured]
-    layout = lay_out(extents, edges, bands(view, style))
+    layout = lay_out(extents, edges)
     if style.is_forward:
         layout = flip_layout(extents, layout)
-    paths = [*_paths(measured, edges, layout)]
-    around = [*frames(view, extents, layout, edges, paths)]
     under = NO_LEGEND
     if style.legend:
         under = legend([*header(graph)], view, measured, style, heat)
     middle = (layout.left + layout.right) / 2
-    lefts = layout.left, middle - under.width / 2, *(one.left for one in around)
-    rights = layout.right, middle + under.width / 2, *(one.right for one in around)
-    left, right = min(lefts) - MARGIN, max(rights) + MARGIN
+    left = min(layout.left, middle - under.width / 2) - MARGIN
+    right = max(layout.right, middle + under.width / 2) + MARGIN
     height, legends = layout.height + 2 * MARGIN, []
     if style.legend:
         # Under the trunk, which is visible even if the picture is cut off.
@@ -105,10 +100,8 @@ def draw_view(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> Drawin
         element("title", text(title(graph))),
         element("desc", text(description(view, style.direction))),
         element("style", Markup(STYLE if style.color is None else STYLE + HEAT_STYLE)),
-        *([element("g", *(one.draw() for one in around), class_="frames")] if around else []),
-        *_arrows(measured, edges, paths),
+        *_arrows(measured, edges, layout.paths),
         *map(draw, measured, layout.positions, heat.marks),
-        *_labels(measured, edges, layout),
         *legends,
         left=left,
         width=right - left,
@@ -189,22 +182,6 @@ def layout_edges(view: View) -> list[Edge]:
     ]
 
 
-def _paths(
-    measured: Sequence[MeasuredBox], edges: Sequence[Edge], layout: Layout
-) -> Iterator[tuple[Point, ...]]:
-    """Yield the points of each arrow, from box to box.
-
-    The layout includes the label under a box and the copies behind it; the arrow does not.
-    """
-    for edge, points in zip(edges, layout.paths, strict=True):
-        start, end = measured[edge.target], measured[edge.target]
-        if end.direction == "forward":
-            end = measured[edge.source]
-        (x, y), (u, v) = points[0], points[-1]
-        before = [(x, y - start.below)] if start.below else []
-        yield (*before, *points[:-1], (u, v + end.above))
-
-
 def _arrows(
     measured: Sequence[MeasuredBox], edges: Sequence[Edge], paths: Sequence[Sequence[Point]]
 ) -> Iterator[Markup]:
@@ -235,19 +212,3 @@ def _step(ends: tuple[Point, Point]) -> str:
         return f"V{coordinate(v)}"
     half = coordinate((y + v) / 2)
     return f"C{coordinate(x)} {half} {coordinate(u)} {half} {coordinate(u)} {coordinate(v)}"
-
-
-def _labels(
-    measured: Sequence[MeasuredBox], edges: Sequence[Edge], layout: Layout
-) -> Iterator[Markup]:
-    """Write the shape of a box's result to the right of its arrows."""
-    starts: dict[int, Point] = {}
-    for edge, points in zip(edges, layout.paths, strict=True):
-        if measured[edge.target].label:
-            starts[edge.target] = max(points[0], starts.get(edge.target, points[0]))
-    written = (
-        element("text", text(measured[box].label), class_="start", x=x + LABEL_GAP, y=y - 2.5)
-        for box, (x, y) in starts.items()
-    )
-    if starts:
-        yield element("g", *written, class_="labels")
