@@ -5,7 +5,6 @@ what it acts on, and raises `NotImplementedError` where the action does not appl
 member say what puts it outside the default scope, or name what a claim may leave out.
 """
 
-import copy
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,9 +18,9 @@ from torch.nn import functional as F  # noqa: N812 # its usual name
 from torch.utils.checkpoint import checkpoint
 
 THINGS = "leaf constant result parameter loss network layer"
-WORDS = f"{THINGS} tensor operation pass gradient write optimizer mode seed"
+WORDS = f"{THINGS} tensor operation pass write optimizer mode"
 NOUNS = {noun: f"{noun}(?:e?s)?" for noun in WORDS.split()}
-NOUNS |= {"leaf": "leaf|leaves", "copy": "copy|copies", "network": "networks?|models?|modules?"}
+NOUNS |= {"leaf": "leaf|leaves", "network": "networks?|models?|modules?"}
 PRETRAINED = nn.Embedding.from_pretrained
 MEMBERS: list[tuple[tuple[str, ...], str, Callable[..., Any], frozenset[str]]] = []
 
@@ -135,15 +134,16 @@ def slope(x: Tensor) -> Tensor:
     return grad(live(x).pow(3).sum(), x, create_graph=True)[0]
 
 
+def cross_entropy(w: Tensor, b: Tensor) -> Tensor:
+    """Return the loss of a layer, in the fused version."""
+    plan, target = nn.LinearCrossEntropyOptions(), torch.tensor([0])
+    return F.linear_cross_entropy(leaf()[None], w, target, linear_bias=b, options=plan)
+
+
 def run_recorded(y: Tensor, inputs: Sequence[Tensor]) -> None:
     """Run a backward pass that is recorded; PyTorch warns that it may leak memory."""
     with warnings.catch_warnings(action="ignore"):
         y.backward(torch.ones_like(y), inputs=inputs, create_graph=True)
-
-
-def grad_with(option: str) -> Callable[..., Any]:
-    """Return `torch.autograd.grad` with an option."""
-    return lambda y, inputs: grad(y, inputs, torch.ones_like(y), **{option: True})
 
 
 class Named(Tensor):
@@ -156,7 +156,8 @@ KINDS = [
     ("empty", lambda: torch.empty(0), "empty"),
     ("double matrix", lambda: torch.ones(2, 3).double()),
     *each("half bfloat16", lambda dtype: getattr(torch.ones(2), dtype), "half"),
-    ("nan", lambda: torch.tensor([1.0, float("nan")]), "nan"),
+    ("zeros", lambda: torch.zeros(3)),
+    ("nan", lambda: torch.tensor([float("nan"), float("inf"), 1.0]), "nan"),
     ("complex", lambda: torch.tensor([1j, 2.0]), "complex"),
     ("sparse", lambda: torch.eye(2).to_sparse(), "sparse"),
     ("meta", lambda: torch.ones(3, device="meta"), "devices"),
@@ -164,15 +165,16 @@ KINDS = [
 ]
 RECORDED = [
     *each("exp sin abs square relu sign clone", lambda name: getattr(Tensor, name)),
-    *each("sum mean norm", lambda name: lambda x: getattr(x, name)(), "zero-dim"),
+    *each("sum mean norm median", lambda name: lambda x: getattr(x, name)(), "zero-dim"),
     ("cast to double", lambda x: only(not x.is_complex(), x).double()),
     ("slice", lambda x: row(x)[:1], "view"),
     ("unbind", lambda x: row(x).unbind()[0], "view zero-dim"),
     ("index", lambda x: row(x)[[0, 0]]),
-    ("matrix product", outer),
+    ("norm(0)", lambda x: x.norm(0), "zero-dim"),
+    ("expand to its shape", lambda x: x.expand_as(x), "view"),
     ("in place", lambda x: (x * 1).mul_(2), "in-place"),
     ("write to a slice", lambda x: only((y := row(x) * 1)[:1].zero_() is not None, y), "in-place"),
-    ("circular pad", lambda x: F.pad(row(x)[None, None], (1, 1), mode="circular"), "in-place"),
+    ("into a constant", lambda x: torch.zeros_like(x).add_(x), "in-place"),
     ("dropout", F.dropout, "random"),
     ("embedding", lambda x: F.embedding(torch.tensor([0, 0]), row(x)[:, None]), "embedding"),
     ("autocast", lambda x: within(torch.autocast("cpu"), outer, x), "autocast half"),
@@ -189,8 +191,8 @@ RECORDED = [
 ]
 UNRECORDED = [
     *each("detach zeros_like", lambda name: getattr(torch, name)),
-    ("comparison", lambda x: x > 0, "complex"),
-    ("through Python", lambda x: torch.tensor(x.tolist())),
+    *each("signbit argsort", lambda name: getattr(Tensor, name), "complex"),
+    ("permutation", lambda x: torch.linalg.lu(torch.eye(2) * x.sum())[0]),
     ("under no_grad", torch.no_grad()(torch.exp), "no_grad"),
     ("in inference mode", torch.inference_mode()(torch.exp), "inference"),
     (".data", lambda x: x.data, "data"),
@@ -200,6 +202,7 @@ members(
     *[(name, lambda make=make: make().requires_grad_(), *tags) for name, make, *tags in KINDS],
     ("expanded constant", lambda: torch.ones(1).expand(3).requires_grad_(), "view"),
     ("early view", lambda: ((x := torch.ones(4))[:3], x.requires_grad_())[0], "early-view view"),
+    ("view under no_grad", lambda: torch.no_grad()(row)(leaf()), "early-view view"),
     ("made in inference mode", lambda: within(torch.inference_mode(), leaf), "inference"),
 )
 members("parameter", *[(k[0], lambda make=k[1]: nn.Parameter(make()), *k[2:]) for k in KINDS])
@@ -208,23 +211,27 @@ members(
     *[(f"constant {k[0]}", *k[1:]) for k in KINDS],
     *[(name, lambda act=act: act(leaf()), *tags) for name, act, *tags in UNRECORDED],
     ("slice of a constant", lambda: torch.zeros(4)[:3], "view"),
-    ("computed gradient", lambda: grad((x := leaf(2.0)) ** 2, x)[0], "zero-dim"),
-    ("frozen Parameter", lambda: lin(frozen=True).weight, "frozen"),
 )
+members("constant parameter tensor", ("frozen", lambda: lin(frozen=True).weight, "frozen"))
 members(
     "result tensor",
     *[(name, lambda act=act: act(leaf()), *tags) for name, act, *tags in RECORDED],
     *[(f"of {n}", lambda m=m: m().requires_grad_() * 2, *t) for n, m, *t in KINDS],
+    ("retained", lambda: ((y := leaf() * 2).retain_grad(), y)[1]),
+    ("written Parameter", lambda: lin(frozen=True).weight.mul_(leaf()), "in-place"),
 )
 members("operation", *RECORDED, *UNRECORDED, ("contiguous", Tensor.contiguous))
 members(
     "loss",
-    ("chain", lambda: of(lambda x: x.exp().square().sum())),
     ("diamond", lambda: of(lambda x: ((y := x * 2).sin() * y.cos()).sum())),
     ("constant branch", lambda: of(lambda x: (x * x + x.detach().exp()).sum())),
     ("in place", lambda: of(lambda x: (x * 2).add_(1).square().sum()), "in-place"),
     ("second order", lambda: of(lambda x: slope(x).sum()), "create_graph"),
-    ("linear layer", lambda: of(lambda w, b: F.linear(leaf(), w, b).mean(), *lin().parameters())),
+    ("fused cross entropy", lambda: of(cross_entropy, *lin().parameters())),
+    ("element", lambda: of(lambda x: x[0]), "view zero-dim"),
+    ("one-element vector", lambda: of(lambda x: (x * x)[:1])),
+    ("half", lambda: of(lambda x: x.half().exp().sum()), "half"),
+    ("nan", lambda: of(lambda x: (x - 2).log().sum()), "nan"),
 )
 members(
     "pass",
@@ -234,11 +241,10 @@ members(
     ("inputs=", lambda y, inputs: y.backward(torch.ones_like(y), inputs=inputs)),
     ("two roots", lambda y, _: torch.autograd.backward([y.sum(), y.exp().sum()])),
 )
-members("gradient", *each("retain_graph allow_unused materialize_grads", grad_with))
-members("gradient", ("create_graph", grad_with("create_graph"), "create_graph"))
 members(
     "write",
     *each("zero_ exp_ relu_", lambda name: getattr(Tensor, name)),
+    ("nn.init", nn.init.zeros_, "no_grad"),
     *each("add_ mul_ fill_", lambda name: lambda x: getattr(x, name)(2.0)),
     ("slice", lambda x: only(x.dim(), x).__setitem__(slice(1), 2.0)),
     ("out=", lambda x: torch.exp(x.detach(), out=x)),
@@ -246,12 +252,6 @@ members(
     (".data", lambda x: x.data.add_(1), "data"),
     ("detach()", lambda x: x.detach().add_(1), "data"),
     ("NumPy", lambda x: x.detach().numpy().fill(2), "data"),
-)
-members(
-    "copy",
-    *each("clone detach contiguous", lambda name: getattr(Tensor, name)),
-    *each("copy deepcopy", lambda name: lambda x: getattr(copy, name)(only(x.is_leaf, x))),
-    ("Parameter", nn.Parameter),
 )
 members(
     "optimizer",
@@ -267,10 +267,9 @@ members(
     ("inference_mode", torch.inference_mode, "inference"),
     ("autocast", lambda: torch.autocast("cpu"), "autocast"),
 )
-members("seed", *each("0 1 42", lambda seed: lambda: torch.manual_seed(int(seed))))
 members(
     "layer network",
-    *each("ReLU Tanh GELU", lambda name: lambda: fed(getattr(nn, name)())),
+    *each("ReLU Identity Flatten", lambda name: lambda: fed(getattr(nn, name)())),
     ("Dropout", lambda: fed(nn.Dropout()), "random"),
     ("Dropout in eval mode", lambda: fed(nn.Dropout().eval()), "random eval"),
     ("Linear", lambda: fed(lin())),
@@ -287,7 +286,8 @@ members(
     ("frozen backbone", lambda: fed(nn.Sequential(lin(frozen=True), nn.ReLU(), lin())), "frozen"),
     ("in-place ReLU", lambda: fed(nn.Sequential(lin(), nn.ReLU(inplace=True))), "in-place"),
     ("tied", lambda: fed(nn.Sequential(layer := lin(), nn.Tanh(), layer)), "tied"),
-    ("LoRA", lambda: net(lambda m, x: m.a(x) + m.b(x), a=lin(frozen=True), b=lin()), "frozen"),
+    ("frozen middle", lambda: fed(nn.Sequential(lin(), lin(frozen=True), lin())), "frozen"),
+    ("detached output", lambda: net(lambda m, x: m.a(x).detach(), a=lin())),
     ("returns a dict", lambda: net(lambda m, x: {"logits": m.a(x)}, a=lin())),
     ("unused layer", lambda: net(lambda m, x: m.a(x), a=lin(), b=lin())),
     ("functional dropout", lambda: net(lambda m, x: F.dropout(m.a(x)), a=lin()), "random"),
