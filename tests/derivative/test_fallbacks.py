@@ -77,6 +77,10 @@ FALLBACKS: dict[str, Callable[[Tensor], Tensor]] = {
     ),
     "Im2ColBackward0": lambda x: functional.unfold(matrices(x)[:, None], 2).flatten(1),
     "PixelShuffleBackward0": lambda x: torch.pixel_shuffle(x.repeat(1, 2)[..., None, None], 2),
+    "SliceScatterBackward0": lambda x: (x * x).slice_scatter(x[:, :1].exp(), 1, 1),
+    "SelectScatterBackward0": lambda x: (x * x).select_scatter(x[:, 0].exp(), 1, 1),
+    "AminmaxBackward0": lambda x: matrices(x).flatten(1).aminmax(dim=1).max,
+    "TakeBackward0": lambda x: (x * x).take(torch.tensor([1, 3, 5])),
     "Rot90Backward0": lambda x: matrices(x).rot90(1, (1, 2)).flatten(1),
 }
 

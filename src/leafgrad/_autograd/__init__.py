@@ -72,6 +72,7 @@ from leafgrad._autograd.forward import (
     kind_keeps,
     output_types,
     reader_of_kept,
+    reader_of_settings,
     results_in_slots,
     saved_is_at_hand,
     taken,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import cache
 from operator import attrgetter
 from typing import Any, Protocol, TypeVar
 
@@ -39,6 +40,14 @@ def reader_of_kept(*names: str) -> Callable[[Node], Any]:
     They are as PyTorch shows them, for `signed` to undo.
     """
     return attrgetter(*[f"_saved_{name}" for name in names])
+
+
+@cache
+def reader_of_settings(kind: type[Node]) -> Callable[[Node], Any]:
+    """Return what reads all that nodes of a kind of PyTorch's own saved, except tensors."""
+    names = [name for name in dir(kind) if name.startswith("_saved_")]
+    names = [name for name in names if not hasattr(kind, f"_raw{name}")]
+    return attrgetter(*names, "__class__")
 
 
 class Recomputation(Exception):  # noqa: N818 (not an error: there is another way)

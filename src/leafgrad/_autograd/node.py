@@ -54,9 +54,9 @@ _NAMES: dict[type[Node], str] = {}
 def types_of_nodes(*operations: str) -> frozenset[type[Node]]:
     """Return the types of the nodes that operations record, such as ``Mul``, as far as they exist.
 
-    Of an operation with overloads, it is that of the first one.
+    Of an operation with overloads, it is that of the first one, unless a type is named.
     """
-    names = (f"{operation}Backward0" for operation in operations)
+    names = (name if "Backward" in name else f"{name}Backward0" for name in operations)
     found = (getattr(torch._C._functions, name, None) for name in names)
     return frozenset(kind for kind in found if kind is not None)
 

@@ -139,10 +139,10 @@ class DerivativeProblem(NamedTuple):
             zeros = {index: self._zeros() for index in orders}
             return zeros, Manner(None, "zeros" if orders else "order-0", None)
         try:
-            if nested := self._nested(orders, path):
+            proof = self._proof(path, max(map(sum, orders)))
+            if nested := self._nested(orders, proof):
                 return nested, Manner("reverse", "small", "proven")
             taylor = self._taylor(path)
-            proof = self._proof(path, max(map(sum, orders)))
             if self._is_for_one_pass(orders) and (
                 found := self._in_one_pass(orders, taylor, proof)
             ):
@@ -217,7 +217,7 @@ class DerivativeProblem(NamedTuple):
         if not isinstance(along, Tensor):
             second = [index_of(self.axes, column, column) for column in along]
             first = [index_of(self.axes, column) for column in gradient_in]
-            if nested := self._nested(second + first, path):
+            if nested := self._nested(second + first, proof):
                 total = sum([nested[order] for order in second[1:]], nested[second[0]])
                 return total, [nested[o] for o in first], Manner("reverse", "small", "proven")
         if self.method != "reverse":
@@ -270,9 +270,7 @@ class DerivativeProblem(NamedTuple):
             return False
         return self.outputs.numel() <= len(set(orders)) * self.axes.batch.numel()
 
-    def _nested(
-        self, orders: list[MultiIndex], path: _autograd.Path
-    ) -> dict[MultiIndex, Tensor] | None:
+    def _nested(self, orders: list[MultiIndex], proof: RowProof) -> dict[MultiIndex, Tensor] | None:
         """Return derivatives from nested passes, None where Taylor mode or sharing is better."""
         outputs, inputs, is_first = self.outputs, self.inputs, max(map(sum, orders)) == 1
         parts = self.joined.parts if self.joined else (inputs,)
@@ -284,12 +282,12 @@ class DerivativeProblem(NamedTuple):
         is_part = base is not None and base.numel() != outputs.numel()
         if is_shared and (is_first or is_part):
             return None
-        made = make_plan(outputs, inputs, self.joined, self.axes, path, orders)
+        made = make_plan(proof, self.joined, orders)
         if made is None:
             return None
         one, nodes = made
         source, what = self._shared_source()
-        gradient = recall(source, inputs, what, path) if is_shared else None
+        gradient = recall(source, inputs, what, proof.path) if is_shared else None
         given = one, outputs, parts, nodes
         found = follow_plan(*given, create_graph=self.create_graph, gradient=gradient)
         if found is None:

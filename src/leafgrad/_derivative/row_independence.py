@@ -12,7 +12,8 @@ A caller who knows more may vouch for the rows. Then probes look for a contradic
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Literal
 
 import torch
@@ -46,6 +47,18 @@ from leafgrad._derivative.taylor.rule import Rule
 from leafgrad._messages import message
 
 RowsArgument = Literal["proven", "independent"]
+
+# Rows of these kinds follow from shapes and settings, never from values. Not so those of `Cat`: two
+# constants may change places. Labels prove the first ones as quickly as a proof is looked up.
+_LABELLED = _autograd.types_of_nodes(
+    *"Add Addmm Bmm Cos Div Exp Linear Mm Mul Neg Pow Sigmoid Silu Sin Sub T Tanh".split()
+)
+_READ_BY_SHAPE = _LABELLED | _autograd.types_of_nodes(
+    *"Expand NativeLayerNorm Permute ReshapeAlias Select Slice Softmax Split Squeeze".split(),
+    *"Transpose Unsqueeze UnsafeView View MeanBackward1 SumBackward1".split(),
+)
+_remembered: set[Hashable] = set()
+_MOST_REMEMBERED = 256
 
 _DEEPEST = 3  # custom functions within backwards of custom functions
 Known = dict[Any, Span]  # the rows of each edge
@@ -81,8 +94,9 @@ class RowProof:
         count = self._walk.count
         if type(count) is int and count <= 1:
             return True
-        rows = self._follow_once(needs_sizes=True)
-        return rows is not None and self._are_in_place(rows)
+        if self._is_remembered:
+            return True
+        return self._are_apart(self._follow_once(needs_sizes=True))
 
     def for_rules(self) -> RowProof:
         """Return the proof for Taylor mode: by rules of custom functions, not by backwards."""
@@ -98,8 +112,37 @@ class RowProof:
 
         Code that is compiled for all sizes would be compiled for each of them otherwise.
         """
+        if self._is_remembered:
+            return True
         rows = self._follow_once()
-        return rows is not None and not self._walk.has_unknown and self._are_in_place(rows)
+        return not self._walk.has_unknown and self._are_apart(rows)
+
+    @property
+    def _is_remembered(self) -> bool:
+        """Whether rows were proven in a graph of the same kinds, settings and shapes."""
+        return self._key is not None and self._key in _remembered
+
+    @cached_property
+    def _key(self) -> Hashable | None:
+        """All that the proof reads, None where it reads values or where labels are quick."""
+        kinds = {*map(type, self.path.nodes)}
+        is_quick = _LABELLED.issuperset(kinds)
+        if is_quick or torch.compiler.is_compiling() or not _READ_BY_SHAPE.issuperset(kinds):
+            return None
+        numbers = {node: number for number, node in enumerate(self.path.nodes)}
+
+        def place(edge: Any) -> Any:
+            return "start" if edge == self.path.start else (numbers.get(edge[0]), edge[1])
+
+        key: list[Any] = [self.inputs.shape, self.axes.batch, self.outputs.shape]
+        key.append(place(self.path.end))
+        for node, edges in self.path.nodes.items():
+            key += type(node), _autograd.reader_of_settings(type(node))(node), len(edges)
+            key += [
+                *map(place, edges),
+                *[tuple(made.shape) for made in _autograd.output_types(node)],
+            ]
+        return tuple(key)
 
     def _follow_once(self, *, needs_sizes: bool = False) -> Known | None:
         """Return the rows of each tensor on the path, None if an index has no values yet.
@@ -130,6 +173,14 @@ class RowProof:
         except _autograd.Recomputation:
             self._walk.is_in_backward = True
             return _autograd.in_backward(follow)
+
+    def _are_apart(self, known: Known | None) -> bool:
+        """Return whether rows are apart, and remember it for the next graph of this shape."""
+        if known is None or not self._are_in_place(known):
+            return False
+        if self._key is not None and len(_remembered) < _MOST_REMEMBERED:
+            _remembered.add(self._key)
+        return True
 
     def _are_in_place(self, known: Known) -> bool:
         """Return whether each row of outputs depends on its own row of inputs at most."""

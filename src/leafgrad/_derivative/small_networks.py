@@ -23,16 +23,20 @@ from torch import Tensor
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._derivative.arguments import Axes, MultiIndex
+from leafgrad._derivative.arguments import MultiIndex
 from leafgrad._derivative.joined_inputs import JoinedInputs
 from leafgrad._derivative.reverse import plan, successor
-from leafgrad._derivative.row_independence import Known, RowsArgument, labels_are_in_place
+from leafgrad._derivative.row_independence import Known, RowProof, RowsArgument, labels_are_in_place
 from leafgrad._derivative.row_spans import label_batch
 
 # The formulas of these kinds compute with these kinds only, so that they are right at all orders.
 _EXACT = _autograd.types_of_nodes(
     *"Add Addmm Bmm Cat Cos Div Linear Mm Mul Neg Select Sigmoid Silu Sin Slice Sub T Tanh".split(),
     "Unsqueeze",
+)
+_EXACT_TOO = _autograd.types_of_nodes(  # labels do not pass through them
+    *"Exp Expand MeanBackward1 NativeLayerNorm Permute Pow ReshapeAlias Softmax Split".split(),
+    *"Squeeze SumBackward1 Transpose UnsafeView View".split(),
 )
 _SILU = _autograd.types_of_nodes("Silu")
 _SATURATED = 4.0  # From there on, the formula of `silu` loses digits that Taylor mode keeps.
@@ -99,17 +103,13 @@ def may_be_nested(outputs: Tensor, parts: Sequence[Tensor], rows: int) -> bool:
 
 
 def make_plan(
-    outputs: Tensor,
-    inputs: Tensor,
-    joined: JoinedInputs | None,
-    axes: Axes,
-    path: _autograd.Path,
-    orders: Sequence[MultiIndex],
+    proof: RowProof, joined: JoinedInputs | None, orders: Sequence[MultiIndex]
 ) -> tuple[Plan, list[Node]] | None:
     """Return how nested passes compute these derivatives, and the nodes that the plan numbers.
 
-    None where Taylor mode is better, or labels do not prove that rows are independent.
+    None where Taylor mode is better, or rows are not proven to be independent.
     """
+    outputs, axes, path = proof.outputs, proof.axes, proof.path
     highest, batch = max(map(sum, orders)), len(axes.batch)
     most = _MOST_ELEMENTS.get((highest, len(plan(orders)))) if highest > 1 else None
     if highest == 2 and len(orders) >= 2 * len(plan(orders)):  # noqa: PLR2004 - a Hessian of four columns
@@ -117,7 +117,7 @@ def make_plan(
     if highest > 1 and most is None:
         return None
     widths: tuple[int, ...] = (axes.columns,)
-    seeds: Known = {path.start: label_batch(inputs.shape, batch)}
+    seeds: Known = {path.start: label_batch(proof.inputs.shape, batch)}
     nodes = [*path.nodes]
     if joined is not None:  # The first node cuts it into its parts, which have labels of their own.
         has_columns = joined.pieces[0].dim() == joined.whole.dim()
@@ -125,9 +125,9 @@ def make_plan(
         cut, *nodes = nodes
         seeds = {(cut, n): label_batch(p.shape, batch) for n, p in enumerate(joined.pieces)}
         path = path._replace(nodes={node: path.nodes[node] for node in nodes})
-    if not nodes or not _EXACT.issuperset(map(type, nodes)):
+    if not nodes or not (_EXACT | _EXACT_TOO).issuperset(map(type, nodes)):
         return None
-    if not labels_are_in_place(path, seeds, outputs, batch):
+    if not labels_are_in_place(path, seeds, outputs, batch) and not proof.holds:
         return None
     silus = tuple(number for number, node in enumerate(nodes) if type(node) in _SILU)
     passes = _make_passes((*orders,), widths)
@@ -231,7 +231,7 @@ def keep_plan(
 ) -> None:
     """Keep a plan that numbers these nodes, for graphs of the same shape."""
     read = _read_graph(outputs, parts)
-    if read is None:
+    if read is None or not _EXACT.issuperset(map(type, nodes)):
         return
     key, seen = read
     number = {node: place for place, node in enumerate(seen)}

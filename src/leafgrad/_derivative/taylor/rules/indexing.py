@@ -5,7 +5,6 @@ The order of coefficients is that of values: where the largest value is, its ser
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import torch
@@ -86,14 +85,6 @@ def _embed(step: Step, x: Series) -> Series:
     return rows.masked((index != padding).unsqueeze(-1)) if padding < x.shape[0] else rows
 
 
-def _take_flat(step: Step, x: Series) -> Series:
-    """Return the elements at some places, counted along all axes, in the shape of the index."""
-    index = step.tensor("index")
-    flat = x.viewed((math.prod(x.shape),)).full()
-    stack = flat[:, index.reshape(-1)]
-    return x.changed(stack.reshape(-1, *index.shape), shape=index.shape)
-
-
 def _select_by_mask(step: Step, x: Series) -> Series:
     """Return the elements of ``[K, *shape]`` where a mask, broadcast to it, holds: ``[K, n]``."""
     mask = step.tensor("mask")
@@ -130,18 +121,6 @@ def _mean_where(
     return x.scaled(share).summed(list(dims), keepdim=keepdim)
 
 
-def _extremes(step: Step, x: Series) -> list[Series]:
-    """Return both extremes along axes of ``[K, *shape]``: the mean of all that are equal."""
-    keepdim, dims = step.saved("keepdim"), step.dims(x)
-    found = []
-    for name in ("min", "max"):
-        result = step.tensor(name)
-        if not keepdim and step.saved("dim") is not None:
-            result = result.unsqueeze(dims[0])
-        found.append(_mean_where(step.tensor("self") == result, x, dims, keepdim=keepdim))
-    return found
-
-
 RULES: dict[str, Rule] = {
     "IndexBackward0": Rule(_index, is_for_complex=True),
     "IndexSelectBackward0": Rule(
@@ -152,7 +131,6 @@ RULES: dict[str, Rule] = {
         lambda step, x: _gather(x, step.saved("dim"), step.tensor("index")), is_for_complex=True
     ),
     "EmbeddingBackward0": Rule(_embed),
-    "TakeBackward0": Rule(_take_flat, is_for_complex=True),
     "MaskedSelectBackward0": Rule(_select_by_mask, is_for_complex=True),
     "SortBackward0": Rule(_sort),
     "SortBackward1": Rule(_sort),
@@ -161,7 +139,6 @@ RULES: dict[str, Rule] = {
     "MinBackward0": Rule(_extreme_along),
     "AmaxBackward0": Rule(_extreme),
     "AminBackward0": Rule(_extreme),
-    "AminmaxBackward0": Rule(_extremes),
     "MaxBackward1": Rule(_extreme),
     "MinBackward1": Rule(_extreme),
 }

@@ -127,11 +127,6 @@ def _center(value: Tensor, dims: Sequence[int]) -> Tensor:
     return value - value.mean(list(dims), keepdim=True)
 
 
-def _variance_and_mean(step: Step, x: Series) -> list[Series]:
-    """Return the variance and the mean of ``[K, *shape]`` along some axes."""
-    return [_variance(step, x), _mean_along(step, x)]
-
-
 def _deviation(step: Step, x: Series, name: str = "result") -> Series:
     """Return the root of the variance of ``[K, *shape]`` along some axes, zero where this is."""
     result = step.tensor(name)
@@ -309,7 +304,7 @@ RULES: dict[str, Rule] = {
     "EuclideanDistBackward0": Rule(_distances),
     "VarBackward0": Rule(_variance),
     "StdBackward0": Rule(_deviation),
-    "VarMeanBackward0": Rule(_variance_and_mean),
+    "VarMeanBackward0": Rule(lambda step, x: [_variance(step, x), _mean_along(step, x)]),
     "CumprodBackward0": Rule(_cumprod, is_for_complex=True),
     "ProdBackward0": Rule(_product_of_all, is_for_complex=True),
     "ProdBackward1": Rule(_product_along, is_for_complex=True),

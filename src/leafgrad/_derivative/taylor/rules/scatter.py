@@ -93,35 +93,6 @@ def _scatter_reduce(step: Step, base: Series | None, source: Series | None) -> S
     return gather(step, base and base.scaled(shared[1]), source and source.scaled(shared[0]))
 
 
-def _with_slice(step: Step, stack: Tensor, dim: int, source: Tensor | None = None) -> Tensor:
-    """Return ``[K, *shape]`` with every so many places of an axis replaced, or zeros there."""
-    part = slice(*map(step.saved, ("start", "end", "step")))
-    return _replace_slice(stack, dim, part, source)
-
-
-def _with_place(step: Step, stack: Tensor, dim: int, source: Tensor | None = None) -> Tensor:
-    """Return ``[K, *shape]`` with one place of an axis replaced, or zeros there."""
-    place = step.saved("index") % step.shape[dim]
-    return _replace_slice(stack, dim, slice(place, place + 1), source)
-
-
-def _replace_slice(stack: Tensor, dim: int, part: slice, source: Tensor | None) -> Tensor:
-    """Return ``[K, *shape]`` with a slice of an axis replaced, or zeros there."""
-    result = stack.clone()
-    view = result.movedim(dim, 0)[part].movedim(0, dim)
-    view.zero_() if source is None else view.copy_(source)
-    return result
-
-
-def _select_scatter(step: Step, base: Series | None, source: Series | None) -> Series | None:
-    """Return ``[K, ..., n, ...]``, one place of an axis replaced by a source ``[K, ..., ...]``."""
-    if source is not None:
-        shape = list(source.shape)
-        shape.insert(len(step.shape) + step.result_dim(), 1)
-        source = source.viewed(shape)
-    return _along(_with_place, _with_place)(step, base, source)
-
-
 def _index_put(step: Step, base: Series | None, source: Series | None) -> Series | None:
     """Return ``[K, *shape]``, replaced or added to at some places, or where a mask holds."""
     indices, adds = indices_of(step), step.saved("accumulate")
@@ -167,7 +138,5 @@ RULES: dict[str, Rule] = {
     "ScatterBackward1": Rule(_fill(_clear_by_places), rowwise=True, is_for_complex=True),
     "ScatterAddBackward0": Rule(_along(None, _scatter(Tensor.scatter_add)), is_for_complex=True),
     "ScatterReduceBackward0": Rule(_scatter_reduce),
-    "SliceScatterBackward0": Rule(_along(_with_slice, _with_slice), is_for_complex=True),
-    "SelectScatterBackward0": Rule(_select_scatter, is_for_complex=True),
     "IndexPutBackward0": Rule(_index_put, is_for_complex=True),
 }
