@@ -29,11 +29,7 @@ def total(count: int, first: int, run: Callable[[int], Count]) -> Count:
 # The last fifty programs run every line that the others run.
 @pytest.mark.parametrize(
     "first",
-    [
-        pytest.param(0, marks=pytest.mark.sweep),
-        pytest.param(50, marks=pytest.mark.sweep),
-        100,
-    ],
+    [pytest.param(0, marks=pytest.mark.sweep), pytest.param(50, marks=pytest.mark.sweep), 100],
 )
 def test_reports_on_random_programs_match_backward(first: int) -> None:
     found = total(50, first, random_program)

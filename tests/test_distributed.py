@@ -57,7 +57,7 @@ def test_leaves_are_named(model: str, told: list[Any]) -> None:
 
 
 NOT_COUNTED = {
-    "parallel_and_of_no_number": 8,  # saved as a Python number, which hooks do not see
+    "parallel_and_of_no_number": 8  # saved as a Python number, which hooks do not see
 }
 
 

@@ -76,9 +76,7 @@ def test_memory_of_compiled_code(compiled: tuple[nn.Module, Any]) -> None:
     assert total.bytes_without_parameters == sum(own)
 
 
-def test_diagnose_is_right_before_backward(
-    compiled: tuple[nn.Module, Any],
-) -> None:
+def test_diagnose_is_right_before_backward(compiled: tuple[nn.Module, Any]) -> None:
     model, run = compiled
     model.zero_grad()
     loss = run(X).sum()

@@ -155,9 +155,7 @@ print(*sorted(arrived - sys.stdlib_module_names))
 """
 
 
-def test_import_changes_nothing_and_loads_leafgrad_only(
-    run_apart: RunApart,
-) -> None:
+def test_import_changes_nothing_and_loads_leafgrad_only(run_apart: RunApart) -> None:
     run = run_apart(IMPORT_AND_COMPARE)
     assert (run.stdout, run.stderr, run.returncode) == ("leafgrad\n", "", 0)
 

@@ -206,9 +206,7 @@ class Counting(nn.Module):
 
 
 @pytest.mark.parametrize("backend", ["eager", AOT])
-def test_compiled_training_updates_parameters_and_buffers(
-    backend: str,
-) -> None:
+def test_compiled_training_updates_parameters_and_buffers(backend: str) -> None:
     def step(model: nn.Module, x: Tensor, weight: int) -> Tensor:
         u = model(x)
         loss: Tensor = u.square().mean() + weight * laplacian(u, x).square().mean()

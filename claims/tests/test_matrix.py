@@ -61,9 +61,7 @@ def verified(claims: Claims) -> Callable[..., tuple[int, dict[str, Any], list[st
 # --- The ledger
 
 
-def test_ledger_lists_verdicts_by_version_oldest_first(
-    verified: Verified,
-) -> None:
+def test_ledger_lists_verdicts_by_version_oldest_first(verified: Verified) -> None:
     assert verified()[1]["versions"] == []
     two, three = digest_of(TWO), digest_of(THREE)
     keep("2.10.0", {"sums/two": f"skipped {two}", "sums/three": f"true {three}"}, problems=2)
@@ -154,9 +152,7 @@ def text_of(html: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", html).split())
 
 
-def test_ledger_page_shows_versions_and_differing_verdicts(
-    build: Any,
-) -> None:
+def test_ledger_page_shows_versions_and_differing_verdicts(build: Any) -> None:
     Path("page.md").unlink()
     two, three = digest_of(TWO), digest_of(THREE)
     keep("2.9.1", {"sums/two": f"false {two}", "sums/three": f"true {three}"})

@@ -125,9 +125,7 @@ def test_unreadable_include_is_reported(fence: str, tmp_path: Path) -> None:
     assert problem.message.startswith(BAD_INCLUDES[fence])
 
 
-def test_escapes_are_listed_with_their_reasons_also_those_of_included_files(
-    tmp_path: Path,
-) -> None:
+def test_escapes_are_listed_with_their_reasons_also_those_of_included_files(tmp_path: Path) -> None:
     escape = "```{unproven} python\n:because: pseudocode,  nothing more\n\nx = 1\n```\n"
     (tmp_path / "part.md").write_text(escape)
     file = tmp_path / "page.md"

@@ -161,9 +161,7 @@ def test_a_claim_is_found_by_its_id(site: Building) -> None:
     assert 'href="index.html#claim-leaf-made-here"' in site.page("genindex")
 
 
-def test_key_claim_is_marked_and_its_badge_needs_a_ledger_to_link_to(
-    build: Building,
-) -> None:
+def test_key_claim_is_marked_and_its_badge_needs_a_ledger_to_link_to(build: Building) -> None:
     keyed = TRUE.replace("leaf/made-here\n", "leaf/made-here\n:key:\n")
     assert build(toml=DOCUMENTS, index=keyed) == (0, "")
     assert 'class="claim claim-key claim-true' in build.page()

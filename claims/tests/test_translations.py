@@ -113,12 +113,7 @@ PAGE = f"""\
 {SAFE}
 :::
 """
-CATALOGUE = {
-    "Leaves": "叶子",
-    ORDER: "由 `a` 得到 `b`。",
-    LEAF: BLATT,
-    SAFE: SICHER,
-}
+CATALOGUE = {"Leaves": "叶子", ORDER: "由 `a` 得到 `b`。", LEAF: BLATT, SAFE: SICHER}
 
 
 def entry(source: str, translation: str, flags: str = "") -> str:

@@ -72,9 +72,7 @@ def test_watch_judges_new_and_removed_pages_and_reports_errors(looks: Look) -> N
 
 def test_watch_judges_everything_after_module_changes(looks: Look) -> None:
     _, page, right, wrong = looks(
-        ("docs/b.md", USES),
-        ("docs/helper.py", "NUMBER = 2\n"),
-        ("docs/helper.py", "NUMBER = 30\n"),
+        ("docs/b.md", USES), ("docs/helper.py", "NUMBER = 2\n"), ("docs/helper.py", "NUMBER = 30\n")
     )
     assert "ModuleNotFoundError" in page[1]
     assert right[:2] == ["true   docs/a.md", "true   docs/b.md"]

@@ -78,9 +78,7 @@ def test_optimizer_without_names_names_places() -> None:
     ],
 )
 def test_other_forms_of_names_are_refused_with_a_cure(
-    names: Callable[[nn.Module], Any],
-    error: type[Exception],
-    match: str,
+    names: Callable[[nn.Module], Any], error: type[Exception], match: str
 ) -> None:
     model = nn.Linear(2, 2)
     loss = model(torch.ones(1, 2)).sum()

@@ -55,9 +55,7 @@ def test_sharded_parameter_knows_that_sync_is_off(mesh: Any) -> None:
     assert [one.is_held_back for one in told_of(parameters)] == [True, True]
 
 
-def test_replicated_parameters_need_find_unused_parameters(
-    mesh: Any,
-) -> None:
+def test_replicated_parameters_need_find_unused_parameters(mesh: Any) -> None:
     del mesh
     for looks in (True, False):
         inner = nn.Linear(4, 2)
@@ -79,9 +77,7 @@ def test_deleted_replicated_model_is_ignored(mesh: Any) -> None:
         pass
 
 
-def test_distributed_modules_are_not_imported_without_need(
-    run_apart: RunApart,
-) -> None:
+def test_distributed_modules_are_not_imported_without_need(run_apart: RunApart) -> None:
     code = (
         "import sys, torch, leafgrad; leafgrad.trace_graph(torch.ones(2, requires_grad=True) * 2);"
         "leafgrad.describe_tensor(torch.ones(2));"

@@ -27,9 +27,7 @@ def view_under_no_grad(base: torch.Tensor) -> torch.Tensor:
         return base[:]
 
 
-def test_accumulator_check_runs_no_operation(
-    watching_mode: Any,
-) -> None:
+def test_accumulator_check_runs_no_operation(watching_mode: Any) -> None:
     view = view_under_no_grad(leaf(2))
     sequence_number = torch._C._autograd._get_sequence_nr()
     modes = watching_mode, WatchingDispatchMode()

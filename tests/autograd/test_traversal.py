@@ -45,16 +45,12 @@ for stride in (1, -1, 3):
 """
 
 
-def test_deep_graph_can_be_freed_after_naming_its_nodes(
-    run_apart: RunApart,
-) -> None:
+def test_deep_graph_can_be_freed_after_naming_its_nodes(run_apart: RunApart) -> None:
     run = run_apart(NAME_STEP_BY_STEP)
     assert (run.returncode, run.stdout, run.stderr) == (0, "1 0\n-1 0\n3 0\n", "")
 
 
-def test_interrupted_walk_guards_graph(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_interrupted_walk_guards_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     x = leaf(1)
     for _ in range(2 * traversal._LONGEST_FALL):
         x = x.sin()

@@ -18,13 +18,7 @@ from torch.autograd.graph import Node
 from torch.utils._pytree import tree_map_only
 
 from leafgrad._derivative import wrong_formulas
-from tests.trace.operators.operators import (
-    MOST_SAMPLES,
-    operators,
-    quiet_table,
-    seeded,
-    tensors_in,
-)
+from tests.trace.operators.operators import MOST_SAMPLES, operators, quiet_table, seeded, tensors_in
 
 WRONG_FORMULAS = wrong_formulas.WRONG_FORMULAS
 HIGHEST = 4

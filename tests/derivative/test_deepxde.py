@@ -123,9 +123,7 @@ def test_single_entry_needs_no_index() -> None:
     assert_same(grad.hessian(x**3, x), 6 * x)
 
 
-def test_derivative_of_derivative_has_higher_order(
-    calls: list[list[tuple[int, ...]]],
-) -> None:
+def test_derivative_of_derivative_has_higher_order(calls: list[list[tuple[int, ...]]]) -> None:
     grad, x = patched(), points()
     y = outputs(x)
     row = grad.jacobian(y, x, i=0)

@@ -92,10 +92,7 @@ def test_jacobian_in_twelve_hundred_columns_is_right() -> None:
 @pytest.mark.parametrize("function", [jacobian, hessian])
 @pytest.mark.parametrize(
     ("inputs", "pattern"),
-    [
-        (torch.tensor(2.0), words("no-axes")),
-        (torch.ones(3, 0), words("no-columns")),
-    ],
+    [(torch.tensor(2.0), words("no-axes")), (torch.ones(3, 0), words("no-columns"))],
 )
 def test_inputs_without_columns_are_refused(function: Any, inputs: Tensor, pattern: str) -> None:
     x = inputs.clone().requires_grad_()

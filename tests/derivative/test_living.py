@@ -272,19 +272,6 @@ def test_derivatives_of_checkpoint_are_right_with_cache(model: Model) -> None:
         torch.testing.assert_close(derivative, model.exact(order))
 
 
-class Labelled(Tensor):
-    """A tensor with a name, as libraries for physics have them."""
-
-
-def test_cached_derivatives_of_subclass_are_plain_and_right(model: Model) -> None:
-    x = model.x.detach().as_subclass(Labelled).requires_grad_()
-    y = model.network(x)
-    for order in [*ORDERS, *ORDERS]:
-        derivative = higher_order_grad(y[:, 0:1], x, order)
-        assert type(derivative) is Tensor
-        torch.testing.assert_close(derivative[:, 0], model.exact(order))
-
-
 def test_cache_is_not_used_under_modes(model: Model) -> None:
     class Nothing(TorchDispatchMode):
         def __torch_dispatch__(

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from leafgrad import higher_order_grad
-from tests.derivative.taylor.networks import Boundary, Modified, Network, Residual
-from tests.derivative.taylor.oracle import differences
 
 pytestmark = pytest.mark.sweep
 
@@ -61,107 +59,6 @@ def spread(rows: int, columns: int) -> Tensor:
     """Points in [0.5, 1.5], no two alike, that require grad."""
     number = torch.arange(rows * columns, dtype=torch.float64)
     return ((number * 1.7).sin() / 2 + 1).reshape(rows, columns).requires_grad_()
-
-
-# --- Networks that people use for physics
-
-
-class Fourier(Network):
-    def forward(self, x: Tensor) -> Tensor:
-        angle = x @ self.leave.weight.detach()
-        result: Tensor = self.leave(torch.cat([angle[:, :2].sin(), angle[:, 2:].cos()], dim=1))
-        return result
-
-
-class Attention(Network):
-    """Softmax attention within a row, over its four features as tokens."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        tokens = self.enter(x).unsqueeze(-1)
-        scores = torch.einsum("bif,bjf->bij", tokens, tokens).softmax(dim=-1)
-        result: Tensor = self.leave((scores @ tokens).squeeze(-1))
-        return result
-
-
-class Operator(Network):
-    """A branch and a trunk that meet in a product, as in a DeepONet."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        trunk = torch.tanh(self.enter(x)).view(-1, 2, 2)
-        branch = self.leave.weight[:, :2]
-        return torch.einsum("bij,ij->bi", trunk, branch) * x.square().sum(1, keepdim=True).sqrt()
-
-
-class Polar(Network):
-    def forward(self, x: Tensor) -> Tensor:
-        radius, angle = torch.linalg.vector_norm(x, dim=1), torch.atan2(x[:, 1], x[:, 0])
-        features = torch.stack([radius.log(), angle.sin()], dim=1)
-        result: Tensor = self.leave(torch.nn.functional.silu(self.enter(features)))
-        return result
-
-
-NETWORKS = {
-    "tanh": Network(torch.nn.Tanh()),
-    "gelu": Network(torch.nn.GELU()),
-    "softplus and elu": Network(torch.nn.Softplus(), torch.nn.ELU()),
-    "mish": Network(torch.nn.Mish()),
-    "relu": Network(torch.nn.ReLU(), torch.nn.LeakyReLU()),
-    "layer norm": Network(torch.nn.LayerNorm(4), torch.nn.Tanh()),
-    "group norm": Network(torch.nn.GroupNorm(2, 4), torch.nn.Tanh()),
-    "rms norm": Network(torch.nn.RMSNorm(4), torch.nn.Tanh()),
-    "batch norm, eval": Network(torch.nn.BatchNorm1d(4).eval(), torch.nn.Tanh()),
-    "dropout, eval": Network(torch.nn.Dropout(0.5).eval(), torch.nn.Tanh()),
-    "weight norm": Network(
-        torch.nn.utils.parametrizations.weight_norm(torch.nn.Linear(4, 4)), torch.nn.Tanh()
-    ),
-    "residual": Residual(),
-    "modified": Modified(),
-    "Fourier features": Fourier(),
-    "attention": Attention(),
-    "hard boundary": Boundary(),
-    "operator": Operator(),
-    "polar": Polar(),
-}
-
-
-# Kinks and LayerNorm, whose third derivative is wrong in PyTorch, have tests of their own.
-SMOOTH = [name for name in NETWORKS if name not in {"relu", "layer norm"}]
-
-
-@pytest.mark.parametrize("rows", [1, 5])
-@pytest.mark.parametrize("name", NETWORKS)
-def test_network_derivatives_match_oracle(name: str, rows: int) -> None:
-    def with_third_channel(x: Tensor) -> Tensor:
-        return torch.cat([NETWORKS[name](x), x.prod(dim=1, keepdim=True)], dim=1)
-
-    points, orders = spread(rows, 2), [(2, 0), (1, 1)]
-    outputs = with_third_channel(points)
-    derivatives = higher_order_grad(outputs, points, orders, create_graph=False)
-    for order, derivative in zip(orders, derivatives, strict=True):
-        assert_equal_to_oracle(derivative, with_third_channel, points, order)
-
-
-@pytest.mark.parametrize("order", [(1, 0), (0, 2), (1, 1), (3, 0), (1, 2)], ids=str)
-@pytest.mark.parametrize("name", SMOOTH)
-def test_network_derivatives_match_finite_differences(name: str, order: MultiIndex) -> None:
-    points = spread(3, 2)
-    derivative = higher_order_grad(NETWORKS[name](points), points, order)
-    with torch.no_grad():
-        expected = differences(NETWORKS[name], points, order)
-    torch.testing.assert_close(derivative, expected, rtol=1e-6, atol=1e-6)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=str)
-@pytest.mark.parametrize("rows", [3, 100])
-@pytest.mark.parametrize("network", NETWORKS.values(), ids=NETWORKS)
-def test_independent_rows_are_accepted_in_low_precision(
-    network: Network, rows: int, dtype: torch.dtype
-) -> None:
-    points = spread(rows, 2).detach().to(dtype).requires_grad_()
-    outputs = torch.func.functional_call(
-        network, {name: value.to(dtype) for name, value in network.state_dict().items()}, points
-    )
-    assert higher_order_grad(outputs, points, (1, 0)).shape == (rows, 2)
 
 
 # --- Random programs

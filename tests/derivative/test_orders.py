@@ -17,8 +17,6 @@ class Two(IntEnum):
     TWO = 2
 
 
-# Shapes of inputs and of outputs.
-ELEMENTS = (4, 2), (4, 2)
 ONE_COLUMN = (4, 1), (4,)
 TWO_COLUMNS = (4, 2), (4,)
 POINT = (5,), ()

@@ -97,12 +97,7 @@ REFUSED: dict[str, tuple[Any, Any, type[Exception], str]] = {
         ValueError,
         words("several-inputs.shapes", shapes="(5, 1), ()"),
     ),
-    "an int": (
-        (X, T),
-        2,
-        ValueError,
-        words("order.int", columns=2),
-    ),
+    "an int": ((X, T), 2, ValueError, words("order.int", columns=2)),
     "no gradient": (
         (X, T.detach()),
         (1, 0),

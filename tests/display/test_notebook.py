@@ -75,9 +75,7 @@ VALUES: dict[str, Callable[[], Any]] = {"graph": classic, "steps": lambda: class
 
 @pytest.mark.parametrize("make", VALUES.values(), ids=VALUES)
 @pytest.mark.usefixtures("kernel")
-def test_notebook_shows_page_in_sandboxed_frame(
-    make: Callable[[], Any],
-) -> None:
+def test_notebook_shows_page_in_sandboxed_frame(make: Callable[[], Any]) -> None:
     value = make()
     bundle = value._repr_mimebundle_(include=None, exclude=None)
     (frame,) = Parts(bundle["text/html"]).of("iframe")
@@ -107,9 +105,7 @@ def test_frame_is_as_high_as_its_picture_up_to_a_limit() -> None:
 
 
 @pytest.mark.usefixtures("kernel")
-def test_too_long_page_is_shown_as_picture(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_too_long_page_is_shown_as_picture(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "<iframe" in chain(3)._repr_mimebundle_()["text/html"]
     monkeypatch.setattr("leafgrad._picture.html.page.MOST_CHARACTERS", 1000)
     html = chain(3)._repr_mimebundle_()["text/html"]
@@ -170,9 +166,7 @@ def test_show_opens_page_in_browser(
     file.parent.rmdir()
 
 
-def test_show_without_browser_names_file_of_page(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_show_without_browser_names_file_of_page(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webbrowser, "open", lambda _: False)
     monkeypatch.delitem(sys.modules, "IPython", raising=False)
     with pytest.raises(RuntimeError, match="browser") as raised:

@@ -83,10 +83,7 @@ def test_folded_boxes_have_no_numbers() -> None:
 
 def test_first_nonfinite_node_is_not_folded() -> None:
     view_of = layers(broken=True).to_svg(fold=True)
-    assert written(view_of, "alarm") == [
-        "value: infinity from here",
-        "grad: infinity from here",
-    ]
+    assert written(view_of, "alarm") == ["value: infinity from here", "grad: infinity from here"]
 
 
 def test_unknown_value_is_called_not_recorded() -> None:

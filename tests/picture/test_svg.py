@@ -188,12 +188,7 @@ def retained() -> GraphTrace:
 @pytest.mark.parametrize(
     ("graph", "sign", "line", "meaning"),
     [
-        (
-            modified,
-            "modified",
-            "self saved at version 0, now 1",
-            "modified",
-        ),
+        (modified, "modified", "self saved at version 0, now 1", "modified"),
         (modified_thrice, "modified", "modified: 3 tensors", "modified"),
         (freed, "freed", "freed: self", "freed"),
         (recomputed, "box", "recomputes result", "root"),
@@ -216,10 +211,7 @@ def test_mark_has_its_line_and_legend_entry(
 
 
 def test_legend_explains_drawn_marks_only() -> None:
-    assert meanings(lone().to_svg()) == [
-        message("legend.root"),
-        message("legend.leaf"),
-    ]
+    assert meanings(lone().to_svg()) == [message("legend.root"), message("legend.leaf")]
     drawn = {"links", "heads", "part", "leaf", "root", "name"}
     assert classes(lone().to_svg()) == drawn
 

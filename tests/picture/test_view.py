@@ -35,12 +35,7 @@ def test_full_picture_has_each_node_and_edge() -> None:
 def test_folded_leaves_are_within_their_nodes() -> None:
     shown = picture_of(polynomial(), fold=True)
     assert shown.names == ["AddBackward0", "MulBackward0", "SinBackward0", "MulBackward0"]
-    assert [box.pills for box in shown.boxes] == [
-        [],
-        ["x (3,), used 2×"] * 2,
-        [],
-        ["y (3,)"],
-    ]
+    assert [box.pills for box in shown.boxes] == [[], ["x (3,), used 2×"] * 2, [], ["y (3,)"]]
     unnamed = picture_of(trace_graph(torch.ones(2, requires_grad=True).exp()), fold=True)
     assert unnamed.boxes[0].pills == ["leaf (2,)"]
 

@@ -55,9 +55,7 @@ def own_line(source: Source | None) -> str:
     return LINES[source.line - 1].strip()
 
 
-def test_source_is_line_of_user_and_keeps_line_in_package(
-    helper: dict[str, Any],
-) -> None:
+def test_source_is_line_of_user_and_keeps_line_in_package(helper: dict[str, Any]) -> None:
     x = leaf(2)
     with record() as recording:
         loss = helper["reduce"](x.exp())

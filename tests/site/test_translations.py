@@ -39,9 +39,7 @@ def pages() -> list[TranslatedPage]:
     return [*translated_pages(config, "zh_CN", read_pages(files, config))]
 
 
-def test_errata_table_repeats_claims_in_the_same_words(
-    pages: list[TranslatedPage],
-) -> None:
+def test_errata_table_repeats_claims_in_the_same_words(pages: list[TranslatedPage]) -> None:
     said = {
         claim.statement: message.translation
         for page in pages

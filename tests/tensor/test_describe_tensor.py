@@ -186,9 +186,7 @@ def backward_stores_a_gradient(tensor: torch.Tensor) -> bool:
 
 
 @every_role
-def test_will_accumulate_grad_matches_backward(
-    make: Callable[[], torch.Tensor],
-) -> None:
+def test_will_accumulate_grad_matches_backward(make: Callable[[], torch.Tensor]) -> None:
     tensor = make()
     assert describe_tensor(tensor).will_accumulate_grad == backward_stores_a_gradient(tensor)
 
@@ -212,9 +210,7 @@ def test_facts_match_attributes_of_tensor(make: Callable[[], torch.Tensor]) -> N
 
 
 @every_role
-def test_is_leaf_and_grad_fn_match_pytorch(
-    make: Callable[[], torch.Tensor],
-) -> None:
+def test_is_leaf_and_grad_fn_match_pytorch(make: Callable[[], torch.Tensor]) -> None:
     tensor = make()
     facts = describe_tensor(tensor)
     if facts.role is INVALID:
@@ -402,9 +398,7 @@ def test_why_names_dtypes_that_cannot_require_grad(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_view_taken_again_gets_gradient(
-    mode: Callable[[], Any],
-) -> None:
+def test_view_taken_again_gets_gradient(mode: Callable[[], Any]) -> None:
     base = leaf()
     view = view_under(mode, base)
     assert describe_tensor(view).why[-1] == message("tensor.unrecorded-view.do")
@@ -603,9 +597,7 @@ def test_text_shows_fact(tensor: torch.Tensor, line: str) -> None:
 
 
 @every_role
-def test_text_and_html_are_well_formed(
-    make: Callable[[], torch.Tensor],
-) -> None:
+def test_text_and_html_are_well_formed(make: Callable[[], torch.Tensor]) -> None:
     facts = describe_tensor(make())
     assert len(facts.why) >= 2
     assert all(re.fullmatch(r"[A-Z`].*\.", why) for why in facts.why)

@@ -37,9 +37,7 @@ def test_traced_deep_graph_can_be_freed(scenario: str, exits: dict[str, int]) ->
     assert exits[scenario] == 0
 
 
-def test_deep_graph_without_guard_kills_the_process(
-    exits: dict[str, int],
-) -> None:
+def test_deep_graph_without_guard_kills_the_process(exits: dict[str, int]) -> None:
     result = torch.ones(1, requires_grad=True).sin()
     references = sys.getrefcount(
         result.grad_fn

@@ -111,13 +111,6 @@ def test_unnamed_constant_is_no_input_where_leaves_may_be_data() -> None:
     assert facts(trace_graph(y, names={"mask": mask})) == [("mask", (2,))]
 
 
-def test_indices_are_inputs() -> None:
-    ids = torch.tensor([[1, 2, 3]])
-    trace = trace_graph(nn.Embedding(5, 2)(ids))
-    assert facts(trace) == [(None, (1, 3))]
-    assert at(trace, trace.inputs[0]) == [("EmbeddingBackward0", "indices", None)]
-
-
 def test_parts_of_tensor_are_separate_inputs() -> None:
     cell, x, h = nn.RNNCell(2, 2), torch.ones(3, 1, 2), torch.zeros(1, 2)
     for step in x:

@@ -49,11 +49,7 @@ def test_frozen_parameters_are_counted_in_outer_modules() -> None:
         path: (module.parameters, module.frozen, module.frozen_numbers)
         for path, module in by_path(trace).items()
     }
-    assert counts == {
-        "net": (6, 3, 15),
-        "net.layers": (4, 3, 15),
-        "net.layers.1": (2, 1, 3),
-    }
+    assert counts == {"net": (6, 3, 15), "net.layers": (4, 3, 15), "net.layers.1": (2, 1, 3)}
 
 
 def test_tied_parameter_counts_once() -> None:

@@ -34,11 +34,6 @@ def classic() -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
 # --- Where values come from
 
 
-def test_trace_has_no_values_by_default() -> None:
-    z, names = classic()
-    assert {node.values for node in trace_graph(z, names=names).nodes} == {()}
-
-
 def test_values_come_from_leaves_outputs_and_saved_tensors() -> None:
     z, names = classic()
     trace = trace_graph(z, names=names, values=True)

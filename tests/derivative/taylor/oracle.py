@@ -1,25 +1,9 @@
 """What derivatives are compared with, and how closely."""
 
-import re
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 
-import pytest
 import torch
 from torch import Tensor
-
-
-@contextmanager
-def nested_passes() -> Iterator[None]:
-    """Skip where this PyTorch has no second derivative of `grid_sample`, as 2.10 has not."""
-    try:
-        yield
-    except RuntimeError as error:
-        lack = r"derivative for aten::grid_sampler_[23]d_backward is not implemented"
-        found = re.search(lack, str(error))
-        if found is None:
-            raise
-        pytest.skip(f"PyTorch: {found[0]}")
 
 
 def rows(*shape: int) -> Tensor:

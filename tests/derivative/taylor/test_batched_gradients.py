@@ -5,7 +5,6 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.autograd.functional import hessian, jacobian
 from torch.nn import functional
 
 from leafgrad import higher_order_grad, laplacian
@@ -83,26 +82,6 @@ def test_per_sample_gradients_match_single_samples(
         torch.autograd.grad(at_once(r, weight).square().sum(), weight)[0] for r in (results, nested)
     )
     assert_close(twice, nested_twice)
-
-
-@pytest.mark.parametrize("activation", ACTIVATIONS.values(), ids=ACTIVATIONS)
-def test_vectorized_jacobian_and_hessian_match_reverse_mode(
-    activation: Callable[[Tensor], Tensor],
-) -> None:
-    x, weight = rows(5, 2), first.weight.detach()
-
-    def residual(method: str) -> Callable[[Tensor], Tensor]:
-        return lambda w: laplacian(network(activation, w, x), x, method=method).flatten()  # type: ignore[call-overload]
-
-    ours, theirs = (
-        jacobian(residual(method), weight, vectorize=True) for method in ("taylor", "reverse")
-    )
-    assert_close(ours, theirs)
-    ours, theirs = (
-        hessian(lambda w: residual(m)(w).square().sum(), weight, vectorize=True)  # noqa: B023
-        for m in ("taylor", "reverse")
-    )
-    assert_close(ours, theirs)
 
 
 @pytest.mark.parametrize("function", CASES, ids=range(len(CASES)))

@@ -224,11 +224,7 @@ def test_jet_needs_a_tensor_and_a_series(value: Any, series: Any, pattern: str) 
         (twice, ValueError, words("rule.count", wanted=1, count=2)),
         (lambda *_: [], ValueError, words("rule.count", count=0)),
         (of_another_shape, ValueError, words("rule.value-shape", wanted=(5, 1), shape=(5,))),
-        (
-            with_a_series_of_another_shape,
-            ValueError,
-            words("rule.series-shape", shape=(5,)),
-        ),
+        (with_a_series_of_another_shape, ValueError, words("rule.series-shape", shape=(5,))),
         (with_a_series_of_too_many_axes, ValueError, words("rule.series-shape", shape=(1, 5, 1))),
         (rounded, ValueError, words("rule.dtype", dtype="torch.float32")),
         (complex_one, ValueError, words("rule.dtype", dtype="torch.complex128")),
@@ -309,10 +305,7 @@ def test_none_is_correct_for_constant_output() -> None:
 @pytest.mark.parametrize(
     ("rule", "pattern"),
     [
-        (
-            cosine,
-            words("rule.wrong", order=1, moving=BOTH, number=0, shape=(5, 1)),
-        ),
+        (cosine, words("rule.wrong", order=1, moving=BOTH, number=0, shape=(5, 1))),
         (without_a, words("rule.wrong", order=1, moving=BOTH)),
         (without_a_term, words("rule.wrong", order=3, moving=BOTH)),
         (detached, words("rule.gradient")),

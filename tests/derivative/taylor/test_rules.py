@@ -12,12 +12,7 @@ from torch.nn import functional
 from leafgrad import higher_order_grad, laplacian, trace_graph
 from leafgrad._derivative.taylor.rules import RULES
 from tests.derivative.taylor.operators import outcomes
-from tests.derivative.taylor.oracle import (
-    assert_same,
-    assert_same_thrice,
-    mixed,
-    rows,
-)
+from tests.derivative.taylor.oracle import assert_same, assert_same_thrice, mixed, rows
 from tests.messages import message
 from tests.trace.operators.operators import operators
 
@@ -387,10 +382,7 @@ WRITTEN_OUT: list[tuple[Function, ...]] = [
         lambda x, w: torch.view_as_complex((w * x).exp()).log().imag,
         lambda x, w: torch.atan2(*(w * x).exp().flip(1).unbind(1)),
     ),
-    (
-        lambda x, w: functional.hardsigmoid(w * x.sin()),
-        lambda x, w: (w * x.sin() + 3) / 6,
-    ),
+    (lambda x, w: functional.hardsigmoid(w * x.sin()), lambda x, w: (w * x.sin() + 3) / 6),
     (lambda x, w: functional.hardsigmoid(5 + w * x.sin()), lambda x, w: 0 * w * x.sin()),
     (
         elementwise(lambda h: torch.i0(h + 5)),

@@ -245,8 +245,7 @@ def error(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize(
-    "name",
-    [n if n in ONCE_WRONG else pytest.param(n, marks=pytest.mark.sweep) for n in CASES],
+    "name", [n if n in ONCE_WRONG else pytest.param(n, marks=pytest.mark.sweep) for n in CASES]
 )
 def test_derivative_in_tail_is_exact_to_last_digits(name: str, dtype: torch.dtype) -> None:
     case, info = CASES[name], torch.finfo(dtype)

@@ -41,9 +41,7 @@ def test_boxes_and_links_do_not_collide(graph: Graph) -> None:
 
 @given(graphs())
 @settings(deadline=None)
-def test_links_lead_down_from_source_to_target(
-    graph: Graph,
-) -> None:
+def test_links_lead_down_from_source_to_target(graph: Graph) -> None:
     boxes, links = graph
     drawing = lay_out(boxes, links)
     edges = rectangles(boxes, drawing)
