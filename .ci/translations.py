@@ -23,7 +23,7 @@ from sphinx_claims._translating.catalogue import digest, read_reviews
 
 DOCS = Path("docs")
 TITLED = {"fold", "admonition", "dropdown"}
-NESTED = {*TITLED, "claim", "note", "tip", "warning", "div", "figure", "table", "list-table"}
+NESTED = {*TITLED, *"claim note tip warning div figure live table list-table".split()}
 DIRECTIVE = re.compile(r"\{([\w-]+)\}\s*(.*)")
 OPTIONS = re.compile(r"\A(?::[\w-]+:.*\n)+")
 FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)

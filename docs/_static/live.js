@@ -259,7 +259,7 @@ class Graph {
     const numbers = [["value", `value ${digits(value)}`], ["grad", arrived]];
     if (!operation) return [["name", text], ["", "leaf"], ...numbers];
     const node = operation.name.replace(/^./, (letter) => letter.toUpperCase()) + "Backward0";
-    return [["name", node], ["", source], ...numbers];
+    return [["name", tensor.requiresGrad ? node : "no grad_fn"], ["", source], ...numbers];
   }
 
   box(tensor) {
