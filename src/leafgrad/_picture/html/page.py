@@ -148,6 +148,7 @@ def _footer(graph: Graph, *, has_modules: bool, can_fold: bool) -> Markup:
         "footer",
         element("div", Markup(" "), id="legend"),
         element("output", text(" ".join(hints)), Markup("\n"), text(keys)),
+        tabindex="0",  # it scrolls on a phone
     )
 
 
