@@ -146,8 +146,7 @@ def chinese(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "text"),
     [
-        ("alt.no-gradient", "输入 `x`", "输入 `x` 不需要梯度。"),
-        ("alt.no-gradient", "一个输入", "一个输入不需要梯度。"),
+        ("frozen.constant.headline", "输入 `x`", "输入 `x` 不需要梯度"),
         ("frozen.constant.headline", "全部 2 个参数", "全部 2 个参数不需要梯度"),
         ("other-tensor.headline", "参数", "损失不依赖参数，而是依赖另一个张量"),
     ],

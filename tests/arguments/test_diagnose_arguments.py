@@ -24,15 +24,6 @@ def test_loss_of_a_model_output_is_diagnosed() -> None:
         diagnose(ModelOutput(loss=None, logits=logits), model)
 
 
-def test_iterator_that_was_read_is_refused() -> None:
-    model = nn.Linear(2, 3)
-    names = model.named_parameters()
-    loss = model(torch.ones(4, 2)).square().mean()
-    assert diagnose(loss, names).ok
-    with pytest.raises(ValueError, match="already read"):
-        diagnose(loss, names)
-
-
 def test_report_without_a_recording_ends_with_one_help() -> None:
     model = nn.Linear(2, 3)
     report = diagnose(model.weight.detach().sum(), model)

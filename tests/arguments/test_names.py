@@ -1,6 +1,6 @@
 """The forms of the argument `names`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,19 +10,6 @@ from torch import nn
 from leafgrad import diagnose, trace_graph
 
 
-class OlderSignatures(nn.Linear):
-    """A module whose overrides lack `remove_duplicate`, as in older code."""
-
-    def named_parameters(self, prefix: str = "", recurse: bool = True) -> Any:  # type: ignore[override]  # noqa: FBT001, FBT002
-        return super().named_parameters(prefix, recurse)
-
-    def named_buffers(self, prefix: str = "") -> Any:  # type: ignore[override]
-        return super().named_buffers(prefix)
-
-    def parameters(self) -> Iterator[nn.Parameter]:  # type: ignore[override]
-        return super().parameters()
-
-
 def optimizer_of(model: nn.Module, *, is_named: bool) -> torch.optim.Optimizer:
     parameters = model.named_parameters() if is_named else model.parameters()
     return torch.optim.SGD(parameters, lr=0.1)
@@ -30,16 +17,13 @@ def optimizer_of(model: nn.Module, *, is_named: bool) -> torch.optim.Optimizer:
 
 FORMS: dict[str, Callable[[nn.Module], Any]] = {
     "module": lambda model: model,
-    "generator of pairs": lambda model: model.named_parameters(),
-    "list of pairs": lambda model: [*model.named_parameters()],
     "optimizer with names": lambda model: optimizer_of(model, is_named=True),
 }
 
 
-@pytest.mark.parametrize("kind", [nn.Linear, OlderSignatures])
 @pytest.mark.parametrize("form", FORMS)
-def test_each_form_of_names_names_parameters(kind: type[nn.Linear], form: str) -> None:
-    model = kind(3, 1)
+def test_each_form_of_names_names_parameters(form: str) -> None:
+    model = nn.Linear(3, 1)
     loss = model(torch.ones(2, 3)).sum()
     trace = trace_graph(loss, names=FORMS[form](model), gradients=True)
     assert {leaf.leaf_name for leaf in trace.leaves} == {"weight", "bias"}
@@ -62,19 +46,10 @@ def test_optimizer_without_names_names_places() -> None:
 @pytest.mark.parametrize(
     ("names", "error", "match"),
     [
-        (
-            lambda model: model.parameters(),
-            TypeError,
-            "optimizer, a mapping .* not generator; pass",
-        ),
         (lambda _: torch.ones(2), TypeError, "not Tensor; pass the model"),
         (lambda _: {"x": 3}, TypeError, r"names\['x'\] must be a tensor, not int"),
-        (lambda model: [(1, model.weight)], TypeError, "keys of names must be strings, not int"),
-        (
-            lambda model: [*model.named_parameters(), ("weight", torch.ones(2))],
-            ValueError,
-            "'weight' comes twice; name each model",
-        ),
+        (lambda model: {1: model.weight}, TypeError, "keys of names must be strings, not int"),
+        (lambda model: model.named_parameters(), TypeError, "or a mapping .* not generator"),
     ],
 )
 def test_other_forms_of_names_are_refused_with_a_cure(

@@ -570,16 +570,6 @@ def test_lines_must_be_a_bool() -> None:
         pass
 
 
-def test_positional_argument_of_record_is_refused() -> None:
-    wrong: Any = record
-    with pytest.raises(
-        TypeError,
-        match=r"^record\(\) must get nothing by position and the rest by name \(lines=, values=\), "
-        r"not 1 argument by position; call it inside: with record\(\) as recording: model\(x\)$",
-    ):
-        wrong(nn.Linear(1, 1))
-
-
 def test_recorder_can_be_entered_again_and_nested() -> None:
     again = record()
     with again as first:

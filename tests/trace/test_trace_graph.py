@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-from torch.autograd.graph import GradientEdge
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -173,21 +172,9 @@ def doubled(times: int) -> object:
     return outputs
 
 
-@pytest.mark.parametrize(
-    ("outputs", "place"),
-    [
-        pytest.param(holding_itself(), r"\[1\]\['again'\]", id="in itself"),
-        pytest.param(doubled(60), r"(\[[01]\])+(\.\.\.)(\[[01]\])+", id="over and over"),
-    ],
-)
-@pytest.mark.parametrize("ask", [trace_graph, diagnose], ids=["trace", "diagnose"])
-def test_endless_nest_is_refused(
-    ask: Callable[[object], object], outputs: object, place: str
-) -> None:
-    with pytest.raises(
-        ValueError, match=rf"^outputs must not contain itself, but outputs{place} is a list"
-    ):
-        ask(outputs)
+@pytest.mark.parametrize("outputs", [holding_itself(), doubled(60)])
+def test_container_that_comes_again_counts_once(outputs: object) -> None:
+    assert len(trace_graph(outputs).roots) == 1
 
 
 @pytest.mark.parametrize(
@@ -199,15 +186,13 @@ def test_endless_nest_is_refused(
         (SimpleNamespace(loss=leaf(2)), r" must .* not SimpleNamespace; pass the tensors"),
         ({"a": [nn.Linear(1, 1)]}, r"\['a'\]\[0\] must .* not Linear; .* calling the mod"),
         (leaf(2).sin().grad_fn, r" must .* not SinBackward0; .* GradientEdge\(node, 0\)"),
-        (GradientEdge(None, 0), r"\.node must be a node, not NoneType; "),  # type: ignore[arg-type]
         ([leaf(2), map(str, [])], r"\[1\] must .* not map; pass list\(\) of it$"),
         ({leaf(2)}, r" must .* not set; pass list\(\) of it$"),
         ({leaf(2): 1.0}, r"\[Tensor\] must .* not float; "),
-        (nested(1.0, 20_000), r"(\[0\]){5}\.\.\.(\[0\]){5} must .* not float; "),
     ],
     ids=[
-        *("number", "None", "numbers only", "object", "module", "node", "edge without a node"),
-        *("iterator", "set", "key without a short name", "deep"),
+        *("number", "None", "numbers only", "object", "module", "node"),
+        *("iterator", "set", "key without a short name"),
     ],
 )
 def test_other_outputs_are_refused_with_their_place(outputs: object, message: str) -> None:

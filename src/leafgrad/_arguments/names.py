@@ -1,7 +1,6 @@
 """The tensors and modules in a `names` argument."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from inspect import Parameter, signature
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -9,40 +8,20 @@ import torch
 from leafgrad import _autograd
 from leafgrad._messages import message
 
-Named = torch.Tensor | torch.nn.Module
-Names = (
-    torch.nn.Module
-    | Mapping[str, Any]  # tensors and modules, of which some type checkers make objects
-    | Iterable[tuple[str, Any]]
-    | torch.optim.Optimizer
-    | None
-)
+# Tensors and modules, of which some type checkers make objects.
+Names = torch.nn.Module | Mapping[str, Any] | torch.optim.Optimizer | None
 
 
-def read_names(names: Names) -> torch.nn.Module | Mapping[str, Named] | None:
-    """Return names as a module or a mapping, which can be read more than once."""
-    if names is None or isinstance(names, torch.nn.Module | Mapping):
-        return names
+def read_names(names: Names) -> torch.nn.Module | Mapping[str, Any] | None:
+    """Return names as a module or a mapping, by places for an optimizer without names."""
     if isinstance(names, torch.optim.Optimizer):
         return dict(_of_optimizer(names))
-    others: Any = names
-    pairs: list[Any] = [*others] if isinstance(others, Iterable) else [None]
-    if not all(isinstance(pair, tuple) and len(pair) == _PAIR for pair in pairs):
-        raise TypeError(message("errors.names.type", type=type(others).__name__))
-    if not pairs and isinstance(others, Iterator):
-        raise ValueError(message("errors.used-up"))
-    by_name: dict[str, Named] = {}
-    for name, named in pairs:
-        if isinstance(name, str) and by_name.setdefault(name, named) is not named:
-            raise ValueError(message("errors.names.twice", name=name))
-    return by_name if len(by_name) == len(pairs) else dict(pairs)
-
-
-_PAIR = 2
+    if names is None or isinstance(names, torch.nn.Module | Mapping):
+        return names
+    raise TypeError(message("errors.names.type", type=type(names).__name__))
 
 
 def _of_optimizer(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield its parameters, by the names that it was given or else by their places."""
     for number, group in enumerate(optimizer.param_groups):
         places = [
             f"param_groups[{number}].params[{place}]" for place in range(len(group["params"]))
@@ -90,22 +69,11 @@ def _names_and_tensors(names: object) -> Iterator[tuple[object, object]]:
 
 def _of_module(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
     """Return parameters and buffers by all names, or by one each if a module contains itself."""
+    listings = module.named_parameters, module.named_buffers
     try:
-        return _listed(module, remove_duplicate=False)
+        return [pair for listing in listings for pair in listing(remove_duplicate=False)]
     except RecursionError:
-        return _listed(module, remove_duplicate=True)
-
-
-def _listed(module: torch.nn.Module, *, remove_duplicate: bool) -> list[tuple[str, torch.Tensor]]:
-    """Return parameters and buffers, also where an override of the method has the old signature."""
-    tensors: list[tuple[str, torch.Tensor]] = []
-    for listing in (module.named_parameters, module.named_buffers):
-        accepted = signature(listing).parameters
-        is_old = "remove_duplicate" not in accepted and all(
-            one.kind is not Parameter.VAR_KEYWORD for one in accepted.values()
-        )
-        tensors += listing() if is_old else listing(remove_duplicate=remove_duplicate)
-    return tensors
+        return [pair for listing in listings for pair in listing()]
 
 
 def buffers_in(module: torch.nn.Module) -> Iterator[torch.Tensor]:

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import torch
 from torch.autograd.graph import GradientEdge, Node, _engine_run_backward
-from torch.utils._python_dispatch import (
-    TorchDispatchMode,
-    _get_current_dispatch_mode,
-    _pop_mode,
-    _push_mode,
-)
-from torch.utils.weak import TensorWeakRef
 
 from leafgrad._autograd.elements import lacking_memory
 from leafgrad._autograd.node import Successors, leaf_variable, node_name
@@ -52,7 +43,6 @@ def watched_nodes(graph: Mapping[Node, Successors], visit: Visit) -> Iterator[No
 
 def _check_memory(node: Node, _: Gradients) -> None:
     """Raise where the memory of what the node saved is gone when its backward is about to run."""
-    _let_node_run()
     for slot in saved_slots(node):
         if slot.tensor is None or slot.state != "live":
             continue
@@ -73,80 +63,26 @@ def _hook(visit: Visit, node: Node, passed: Gradients, arrived: Gradients) -> No
 
 
 def _leaf_hook(visit: Visit, node: Node, gradient: torch.Tensor) -> None:
-    _let_node_run()
     visit(node, (gradient,), ())
 
 
 @contextmanager
-def retained_grads_kept(known: Sequence[torch.Tensor]) -> Iterator[None]:
+def retained_grads_kept() -> Iterator[None]:
     """Put back the ``.grad`` of each result that retains it, wherever someone has it.
 
     A backward adds to them even where `torch.autograd.grad` started it, and no node shows which
-    tensors these are. So they are looked for only where something was stored: among those that are
-    known, and then among all, the newest first.
+    tensors these are.
     """
-    mode = _GradientStores()
-    _push_mode(mode)
+    with unobserved():
+        retaining = [one for one in alive() if plain(one, "retains_grad")]
+        before = [(one, held_grad(one)) for one in retaining if not is_invalid_view(one)]
     try:
         yield
     finally:
-        _pop_mode()
         with unobserved():
-            mode.put_back(known)
-
-
-class _GradientStores(TorchDispatchMode):
-    """Sees what the hook of ``retain_grad()`` stores: a copy, or a sum with what was there before.
-
-    PyTorch runs these hooks just before those of the node. `watched_nodes` switches the mode off
-    there, so that it sees neither the node nor what that runs; PyTorch brings it back for the next
-    node.
-    """
-
-    supports_higher_order_operators = True
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.stored: dict[int, tuple[TensorWeakRef, torch.Tensor | None]] = {}
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if func in _STORING:
-            reference = TensorWeakRef(result)
-            self.stored[id(result)] = reference, _STORING[func](*args)
-        return result
-
-    def put_back(self, known: Iterable[torch.Tensor]) -> None:
-        """Let tensors that hold what was stored have again what they held before.
-
-        What a hook of the user's copied or added up is gone by now, as a rule.
-        """
-        live: dict[int, torch.Tensor | None] = {}
-        while self.stored:  # the last first, as it may hold an earlier one
-            key, (result, before) = self.stored.popitem()
-            if result() is not None:
-                live[key] = before
-        for tensors in chain([known], map(alive, range(len(gc.get_count())))):
-            if not live:
-                return
-            for tensor in tensors:
-                gradient = held_grad(tensor) if plain(tensor, "retains_grad") else None
-                if id(gradient) in live and not is_invalid_view(tensor):
-                    tensor.grad = live.pop(id(gradient))
-
-
-_STORING: dict[Any, Callable[..., torch.Tensor | None]] = {
-    torch.ops.aten.clone.default: lambda _: None,
-    torch.ops.aten.add.Tensor: lambda before, _: before,
-}
-
-
-def _let_node_run() -> None:
-    """Switch off what sees the hooks of ``retain_grad()``, for this node."""
-    if isinstance(_get_current_dispatch_mode(), _GradientStores):
-        _pop_mode()
+            for tensor, gradient in before:
+                if held_grad(tensor) is not gradient:
+                    tensor.grad = gradient
 
 
 def gradients_of_all(

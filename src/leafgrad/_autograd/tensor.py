@@ -358,11 +358,11 @@ def without_wrappers(tensor: torch.Tensor) -> torch.Tensor:
     return tensor
 
 
-def alive(generation: int | None = None) -> list[torch.Tensor]:
-    """Return all tensors that Python knows of, or those of one generation of its collector.
+def alive() -> list[torch.Tensor]:
+    """Return all tensors that Python knows of.
 
     Types are asked once each, as there are a hundred thousand things.
     """
-    things = get_objects(generation=generation)
+    things = get_objects()
     kinds = {kind for kind in set(map(type, things)) if issubclass(kind, torch.Tensor)}
     return [thing for thing in things if type(thing) in kinds]

@@ -49,8 +49,8 @@ def diagnose(
         loss: What the backward pass starts from: a tensor, or several in lists, tuples, dicts or
             dataclasses. The terms of a mapping are also checked one by one. Of a model output of
             Hugging Face, it is the ``loss``. An error that the forward pass raised is explained.
-        model: What should be trained: a module, ``named_parameters()``, a mapping from name to
-            tensor or module, or an optimizer. An iterator is read to its end.
+        model: What should be trained: a module, a mapping from name to tensor or module, or an
+            optimizer.
         optimizer: The optimizer, or several. It is checked against the model.
         recording: What `record` returned while the loss was computed in this thread. With it, the
             report shows the lines at fault, and finds problems that leave no trace in the graph.

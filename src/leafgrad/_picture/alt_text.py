@@ -1,72 +1,23 @@
-"""The description of a picture for screen readers, and the tooltips of its boxes."""
+"""The title of a picture, and the tooltips of its boxes."""
 
 from collections import Counter
 from collections.abc import Iterator
 
-from leafgrad._display.units import count, first_few, shape_text, size, torch_name
+from leafgrad._display.units import count, shape_text, size, torch_name
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.nodes import SavedTensor, TracedInput, TracedNode
 from leafgrad._messages import message
-from leafgrad._picture.box import Box, View
-from leafgrad._picture.box_text import leaf_text, number_lines, operation_name, output, turn_lines
+from leafgrad._picture.box import Box
+from leafgrad._picture.box_text import leaf_text, number_lines, output, turn_lines
 from leafgrad._picture.input_nodes import InputEdge
-from leafgrad._picture.picture_style import Direction
 
-MOST_SENTENCES = 40
 MOST_LEAVES = 12
 
 
 def title(graph: Graph) -> str:
     """Return the title of a picture."""
     return message("alt.title", nodes=count(len(graph.nodes), "node"))
-
-
-def description(view: View, direction: Direction) -> str:
-    """Return a sentence for each box of a small picture; for a large one, its roots."""
-    if len(view.boxes) > MOST_SENTENCES:
-        starts = [_box_in_words(box, direction) for box in view.boxes if box.is_root]
-        return message("alt.roots", names=first_few(starts, MOST_LEAVES), count=len(view.boxes))
-    return message("lists.sentence").join(_box_sentence(box, view, direction) for box in view.boxes)
-
-
-def _box_sentence(box: Box, view: View, direction: Direction) -> str:
-    """Return a sentence with the boxes that a box leads to, or is made from."""
-    name = _box_in_words(box, direction)
-    if box.input is not None:
-        return _capitalize(message("alt.no-gradient", name=name))
-    ends = [_box_in_words(view.boxes[place], direction) for place in box.edges]
-    ends += [_leaf_in_words(leaf.name) for leaf in box.leaves]
-    ends += [message("alt.an-input") for edge in box.node.edges if edge.target is None]
-    if box.is_root:
-        name = message("alt.root", name=name)
-    if box.copies > 1:
-        name = message("alt.times", name=name, count=box.copies)
-    else:
-        name = message("lists.facts").join([name, *(line.text for line in number_lines(box.node))])
-    listed = message("lists.and").join(ends or [message("alt.nothing")])
-    return _capitalize(message(f"alt.{direction}", name=name, ends=listed))
-
-
-def _capitalize(sentence: str) -> str:
-    return f"{sentence[0].upper()}{sentence[1:]}"
-
-
-def _leaf_in_words(name: str | None) -> str:
-    return message("alt.leaf", name=name) if name else message("alt.unnamed-leaf")
-
-
-def _box_in_words(box: Box, direction: Direction) -> str:
-    node = box.node
-    if box.name is not None:
-        return message("alt.module", title=box.title, nodes=count(len(box.members), "node"))
-    if box.input is not None:
-        return input_title(box.input)
-    if node.is_leaf:
-        if node.leaf_name is None:
-            return message("alt.leaf-at", index=node.index)
-        return _leaf_in_words(node.leaf_name)
-    return message("alt.node", name=operation_name(node, direction), index=node.index)
 
 
 def input_title(source: TracedInput) -> str:

@@ -117,7 +117,6 @@ class _Recorder(ContextDecorator):
 
 
 @public_function(
-    cure="; call it inside: with record() as recording: model(x)",
     refusal="record() must start outside of a function that torch.compile compiles, not within: "
     "call the compiled function inside of the `with record()` block",
 )

@@ -1,7 +1,6 @@
 """The gradients of a traced graph, as one real backward passes them on."""
 
-from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import torch
@@ -9,7 +8,7 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
-from leafgrad._graph.nodes import TracedNode, place_text
+from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.summary import TensorSummary, summary_of
 from leafgrad._messages import message
 from leafgrad._trace.not_finite_turns import mark_gradient_turns
@@ -25,12 +24,8 @@ def add_gradients(
     graph: _autograd.LiveGraph,
     ends: Sequence[Output],
     given: Weights,
-    known: Sequence[torch.Tensor],
 ) -> Nodes:
-    """Run one backward, and return the nodes with what came along at each node and edge.
-
-    `known` are the tensors at hand, of which some may retain their gradients.
-    """
+    """Run one backward, and return the nodes with what came along at each node and edge."""
     starts = [end for end in ends if gradient_edges([end])]
     weights = _weights(starts, given)
     _check_weights(starts, weights)
@@ -43,8 +38,7 @@ def add_gradients(
         for output in range(len(_autograd.forward_outputs(node)))
     ]
     with (
-        _explain_freed_node(graph, nodes),
-        _autograd.retained_grads_kept(known),
+        _autograd.retained_grads_kept(),
         _autograd.caches_kept(graph),
         _autograd.reduction_put_off(graph),
         _autograd.donated_buffers_kept(graph),
@@ -79,25 +73,6 @@ def _check_weights(starts: Sequence[Output], weights: Sequence[object]) -> None:
         if wanted is not None and _autograd.shape(weight) != wanted:
             came = _autograd.shape(weight)
             raise ValueError(message("errors.grad-outputs.shape", came=came, **place))
-
-
-@contextmanager
-def _explain_freed_node(graph: _autograd.LiveGraph, nodes: Nodes) -> Iterator[None]:
-    """Add to the error of a backward through a freed graph which node it is, and what to do."""
-    try:
-        yield
-    except RuntimeError as error:
-        pairs = zip(graph, nodes, strict=True)
-        with _autograd.unobserved():
-            slots = ((traced, _autograd.saved_slots(node)) for node, traced in pairs)
-            freed = (traced for traced, kept in slots if any(one.state == "freed" for one in kept))
-            first = next(freed, None) if "second time" in str(error) else None
-        if first is None:
-            raise
-        place = place_text(first)
-        raise RuntimeError(
-            message("errors.grad-outputs.freed", place=place, error=error)
-        ) from error
 
 
 def _unit_gradient(start: Output) -> torch.Tensor:

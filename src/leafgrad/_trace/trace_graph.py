@@ -45,10 +45,10 @@ def trace_graph(
             neither, such as None or a number, and what a cache or another object holds.
         names: What tensors are called: a module gives the names of its parameters and buffers, an
             optimizer those of its parameters, a mapping leads from name to tensor, or to a module
-            whose names follow after a dot. Pairs are fine as well, as ``model.named_parameters()``
-            yields them. The name of a result is shown at its node. Where a recording saw modules
-            run, they have their paths in the modules that are given here. Where nothing was
-            recorded, nodes between the uses of a module's parameters are taken to be that module's.
+            whose names follow after a dot. The name of a result is shown at its node. Where a
+            recording saw modules run, they have their paths in the modules that are given here.
+            Where nothing was recorded, nodes between the uses of a module's parameters are taken to
+            be that module's.
         recording: What `record` gave while the outputs were computed in this thread. It is asked
             for, not found by itself, as nodes of different threads may have the same number: only
             you know that it is about these.
@@ -62,7 +62,7 @@ def trace_graph(
             and to read what it passes on, as `TracedNode.gradients` and `TracedEdge.gradient`. It
             is a backward like any other: hooks on tensors and nodes run and may change gradients,
             checkpointed blocks and the backward of custom functions run, and a freed graph raises
-            PyTorch's error, with the node. But no leaf's ``.grad`` is filled, so hooks that wait
+            PyTorch's error. But no leaf's ``.grad`` is filled, so hooks that wait
             for that do not run, the graph is not freed, and a ``.grad`` that a tensor retains stays
             as it was. Of a model that several processes share, all have to call it.
         grad_outputs: The gradients that this backward starts with, one for each output that needs
@@ -75,7 +75,7 @@ def trace_graph(
         TypeError: If `outputs` holds anything else, or `names` does not lead from strings to
             tensors or modules, or `recording` is no recording, or `saved`, `values` or `gradients`
             no bool.
-        ValueError: If `outputs` holds nothing, or nothing that needs a gradient, or itself, or the
+        ValueError: If `outputs` holds nothing, or nothing that needs a gradient, or the
             gradients have nothing to start from.
 
     Example:
@@ -121,8 +121,7 @@ def trace_graph(
         if values:
             nodes = add_values(nodes, starts, reader.graph, tensors, log)
     if gradients:
-        known = [tensor for _, tensor in tensors]
-        nodes = add_gradients(nodes, starts, reader.graph, ends, grad_outputs, known)
+        nodes = add_gradients(nodes, starts, reader.graph, ends, grad_outputs)
     traced_roots = tuple([nodes[start] for start in starts])
     return GraphTrace(nodes=nodes, roots=traced_roots, modules=traced, inputs=inputs)
 

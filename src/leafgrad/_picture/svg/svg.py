@@ -9,7 +9,7 @@ from leafgrad._display.markup import Markup, coordinate, element, path, text
 from leafgrad._graph.graph import Graph
 from leafgrad._messages import message
 from leafgrad._picture import text as graph_text
-from leafgrad._picture.alt_text import description, title
+from leafgrad._picture.alt_text import title
 from leafgrad._picture.box import View
 from leafgrad._picture.layout import Edge, Point, flip_layout, lay_out
 from leafgrad._picture.picture_style import PictureStyle
@@ -98,7 +98,7 @@ def draw_view(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> Drawin
         height += MARGIN + under.height
     markup = _svg(
         element("title", text(title(graph))),
-        element("desc", text(description(view, style.direction))),
+        *([] if style.is_brief else [_description(graph)]),
         element("style", Markup(STYLE if style.color is None else STYLE + HEAT_STYLE)),
         *_arrows(measured, edges, layout.paths),
         *map(draw, measured, layout.positions, heat.marks),
@@ -115,6 +115,11 @@ def draw_view(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> Drawin
         height=height,
         markup=markup,
     )
+
+
+def _description(graph: Graph) -> Markup:
+    """Describe a picture to screen readers by the text of its graph."""
+    return element("desc", Markup("\n".join(map(text, graph_text.text(graph).splitlines()))))
 
 
 def _svg(*content: Markup, left: float, width: float, height: float) -> Markup:
