@@ -356,7 +356,7 @@ const figures = {
     const upper = new Plot(["", "y"], figure.curve((x) => slopesAt(figure, "x", x).value), 120);
     const lower = new Plot(["x", "dy/dx"], figure.curve((x) => slopesAt(figure, "x", x).slope), 120);
     upper.line(x, y, slope);
-    if (isCreated) lower.line(x, slope, second);
+    isCreated ? lower.line(x, slope, second) : lower.dot(x, slope);
     const say = isCreated ? "result" : "constant";
     return { numbers: { y, slope, second }, pictures: [upper, lower], say };
   },
@@ -426,7 +426,7 @@ const actions = {
     return result.requiresGrad ? null : "constant";
   },
   // The same, and free what the nodes have saved.
-  free: (figure) => actions.backward(figure, true),
+  free: (figure) => actions.backward(figure, true) ?? (figure.freed.size ? null : "kept"),
 };
 
 // Show the two passes in the player of trace_graph(...).steps().

@@ -7,11 +7,13 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from babel.messages.pofile import read_po
 from live import FIGURES, figure
 from torch import Tensor
 
@@ -149,6 +151,10 @@ def pressed(name: str, setting: dict[str, Any], values: dict[str, float]) -> dic
                 result.backward(retain_graph=said_then == "backward")
             except RuntimeError as error:
                 said_then = "again" if "second time" in str(error) else "constant"
+        if said_then == "free":
+            with suppress(RuntimeError):  # a node freed what it had saved
+                torch.autograd.grad(result, [*leaves.values()], retain_graph=True)
+                said_then = "kept"
         said.append(said_then)
     grads = {f"{k}_grad": "None" if w.grad is None else w.grad for k, w in leaves.items()}
     return {"value": result, "said": said[len(SPECS[name]["change"]) :], **grads}
@@ -215,6 +221,14 @@ def test_unreadable_expression_is_reported(opened: Callable[..., Page]) -> None:
         page.ask(SET % json.dumps([{"sliders": {"w": 1}, "expression": wrong, "presses": []}]))
         assert page.ask("document.querySelector('[name=expression]').ariaInvalid") == "true", wrong
         assert page.ask(SENTENCE).startswith("This figure cannot compute")
+
+
+def test_sentences_of_figures_are_translated() -> None:
+    catalogue = FIGURES.parent / "locales/zh_CN/LC_MESSAGES/sphinx.po"
+    with catalogue.open("rb") as file:
+        translated = {message.id for message in read_po(file) if message.string}
+    for spec in SPECS.values():
+        assert translated >= {spec["picture"], *spec["say"].values()}
 
 
 @needs_site
