@@ -56,7 +56,6 @@ def idle_hooks_and_mode() -> Iterator[None]:
 
 WAYS: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "plain": nullcontext,
-    "modules only": lambda: record(lines=False),
     "  hooks that do nothing": idle_hooks,
     "lines and modules": record,
     "  hooks and a mode, idle": idle_hooks_and_mode,

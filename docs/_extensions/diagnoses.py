@@ -32,9 +32,8 @@ FENCE = "```{{code-block}} {}\n:class: report\n{}\n```\n\n"
 
 
 def program(code: str) -> str:
-    """Return the program of a code, or nothing if it needs a machine that few have."""
-    file = PROGRAMS / f"{code}.py"
-    return file.read_text("utf-8") if file.is_file() else ""
+    """Return the program of a code."""
+    return (PROGRAMS / f"{code}.py").read_text("utf-8")
 
 
 def run(code: str) -> tuple[str, str]:
@@ -92,12 +91,11 @@ class DiagnosisDirective(SphinxDirective):
             self.env.note_dependency(file)
         others = [m for m in MESSAGES[code].get("pytorch", ()) if m.lower() not in title.lower()]
         text = ALSO.format(", ".join(f"`{message}`" for message in others)) if others else ""
-        if source := program(code):
-            codes = ON_PAGE.findall(self.env.doc2path(page).read_text("utf-8"))
-            report, error = results(tuple(filter(program, codes)), self.config.language)[code]
-            text += f":::{{fold}} Example: `{code}`\n{FENCE.format('python', source.rstrip())}"
-            text += f"PyTorch raises:\n\n{FENCE.format('text', error)}" if error else ""
-            text += f"`diagnose` reports:\n\n{FENCE.format('text', report)}:::\n"
+        codes = ON_PAGE.findall(self.env.doc2path(page).read_text("utf-8"))
+        report, error = results(tuple(codes), self.config.language)[code]
+        text += f":::{{fold}} Example: `{code}`\n{FENCE.format('python', program(code).rstrip())}"
+        text += f"PyTorch raises:\n\n{FENCE.format('text', error)}" if error else ""
+        text += f"`diagnose` reports:\n\n{FENCE.format('text', report)}:::\n"
         return self.parse_text_to_nodes(text)
 
 

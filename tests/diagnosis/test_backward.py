@@ -285,41 +285,12 @@ def test_loss_that_is_not_one_real_number_is_an_error(loss: torch.Tensor) -> Non
     assert "not-scalar" not in diagnose(y.abs().sum()).codes
 
 
-def block_with_dropout(weight: torch.Tensor) -> torch.Tensor:
-    drop: Any = nn.functional.dropout
-    result: torch.Tensor = checkpoint(
-        lambda x: drop(x * x), weight, use_reentrant=False, preserve_rng_state=False
-    )
-    return result
-
-
-def block_then_frozen(weight: torch.Tensor) -> torch.Tensor:
-    result: torch.Tensor = checkpoint(torch.square, weight, use_reentrant=False)
-    weight.requires_grad_(False)
-    return result
-
-
-def data_replaced(weight: torch.Tensor) -> torch.Tensor:
-    result = weight * weight
-    weight.data = torch.zeros(3)
-    return result
-
-
-@pytest.mark.parametrize(
-    ("compute", "code"),
-    [
-        (block_with_dropout, "recomputed-differently"),
-        (block_then_frozen, "recomputed-differently"),
-        (data_replaced, "silent-write"),
-    ],
-)
-def test_gradient_that_will_be_wrong_is_reported(
-    compute: Callable[[torch.Tensor], torch.Tensor], code: str
-) -> None:
+def test_data_replaced_after_it_was_saved_is_reported() -> None:
     weight = leaf(3)
     with record() as recording:
-        loss = compute(weight).sum()
-    assert code in diagnose(loss, {"weight": weight}, recording=recording).codes
+        loss = (weight * weight).sum()
+        weight.data = torch.zeros(3)
+    assert "silent-write" in diagnose(loss, {"weight": weight}, recording=recording).codes
 
 
 def calls_of_diagnose(layers: int) -> int:

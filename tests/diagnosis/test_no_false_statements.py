@@ -2,14 +2,13 @@
 
 import re
 from collections.abc import Callable
-from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.utils.checkpoint import CheckpointError, checkpoint
+from torch.utils.checkpoint import checkpoint
 
 from leafgrad import Report, diagnose, record
 
@@ -107,25 +106,6 @@ def a_step_behind_a_checkpoint() -> object:
         optimizer.step()
         loss = -score.mean()
     return diagnose(loss, model, recording=recording)
-
-
-@program("draw other random numbers.*remove `preserve_rng_state=False`")
-def another_mask_of_dropout() -> object:
-    x = torch.ones(9, requires_grad=True)
-    y = checkpoint(functional.dropout, x * 1, use_reentrant=False, preserve_rng_state=False)
-    return diagnose(y.sum())
-
-
-@pytest.mark.parametrize("is_on", [True, False])
-def test_a_flag_that_was_switched_behind_a_checkpoint_is_told(*, is_on: bool) -> None:
-    w, x = torch.ones(3, requires_grad=is_on), torch.ones(3, requires_grad=True)
-    with record() as recording:
-        loss = checkpoint(lambda x: x * w, x * 1, use_reentrant=False).sum()
-    w.requires_grad_(not is_on)
-    assert "recomputed-differently" in diagnose(loss, recording=recording).codes
-    with suppress(CheckpointError) if is_on else nullcontext():
-        loss.backward()
-        assert not is_on
 
 
 # --- Numbers that are not finite

@@ -37,9 +37,9 @@ def orders(trace: GraphTrace) -> dict[int | None, set[str]]:
     return found
 
 
-def traced(loss: Loss, *, lines: bool = True) -> GraphTrace:
+def traced(loss: Loss) -> GraphTrace:
     x = torch.full((3,), 0.5, requires_grad=True)
-    with record(lines=lines) as recording:
+    with record() as recording:
         y = loss(x)
     return trace_graph(y, recording=recording)
 
@@ -104,15 +104,6 @@ def test_passes_without_create_graph_are_not_counted() -> None:
         return x.tanh()
 
     assert set(orders(traced(trained))) == {0}
-
-
-def test_order_is_unknown_without_recorded_lines() -> None:
-    def first(x: torch.Tensor) -> torch.Tensor:
-        return slope(x.tanh(), x)
-
-    x = torch.ones(3, requires_grad=True)
-    assert set(orders(trace_graph(first(x)))) == {None}
-    assert set(orders(traced(first, lines=False))) == {None}
 
 
 def test_orders_survive_json() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from bs4 import BeautifulSoup
-from diagnoses import ON_PAGE, program, results
+from diagnoses import ON_PAGE, results
 
 import leafgrad
 from leafgrad._diagnosis.registry import CHECKS
@@ -52,8 +52,3 @@ def test_chinese_page_has_the_chinese_report() -> None:
     report, error = results(("freed",), "zh_CN")["freed"]
     assert report.startswith("错误[freed]")
     assert "backward through the graph a second time" in error  # the wording of PyTorch
-
-
-def test_a_code_that_needs_a_gpu_has_no_program() -> None:
-    assert program("cudnn-eval") == ""
-    assert program("freed").startswith("import torch\n")

@@ -126,7 +126,7 @@ DEEP = """
 import torch
 from leafgrad import record, trace_graph
 x = torch.ones(1, requires_grad=True)
-with record(lines=False, values=True) as recording:
+with record(values=True) as recording:
     y = x
     for _ in range(5_000):
         y = y + 1.0

@@ -5,12 +5,10 @@ first.
 """
 
 from leafgrad._autograd.checkpoint import (
-    Block,
     is_reentrant_checkpoint,
     modules_of_reentrant_checkpoint,
 )
 from leafgrad._autograd.compiled import (
-    compiled_gradients,
     is_compiled_alone,
     is_without_values,
     node_of_compiled_code,
@@ -120,7 +118,6 @@ from leafgrad._autograd.saved import (
     caches_kept,
     checkpointed_blocks,
     keeps_detached,
-    keeps_without_graph,
     read_saved,
     saved_rows,
     saved_slots,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.autograd.graph import Node
@@ -94,20 +94,3 @@ def modules_of_reentrant_checkpoint(node: Node) -> list[torch.nn.Module]:
     cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
     shown = [function, getattr(function, "__self__", None), *cells]
     return [one for one in shown if isinstance(one, torch.nn.Module)]
-
-
-class Block(NamedTuple):
-    """A checkpointed block that a backward will run again.
-
-    Attributes:
-        nodes: The nodes of the block that saved something.
-        restores_random_state: Whether it draws the same random numbers again.
-    """
-
-    nodes: list[Node]
-    restores_random_state: bool
-
-
-def block_of(frame: Any, nodes: list[Node]) -> Block:
-    """Return what is known of a block by what its recomputation has taken along."""
-    return Block(nodes, bool(taken_along(frame.recompute_fn, "preserve_rng_state")))

@@ -26,12 +26,6 @@ def names_in_compiled_code(node: Node) -> tuple[str, ...]:
     return tuple(inputs[len(compiled.symints) :])
 
 
-def compiled_gradients(node: Node) -> tuple[bool, ...] | None:
-    """Return which inputs of a compiled function get a gradient; None where that is not kept."""
-    graph = _graph_of_backward(node)
-    return None if graph is None else tuple(one is not None for one in graph.output_node().args[0])
-
-
 def _graph_of_backward(node: Node) -> Any:
     lazy = getattr(forward_class(node), "_lazy_backward_info", None)
     return getattr(getattr(lazy, "bw_module", None), "graph", None)

@@ -13,8 +13,6 @@ import torch
 from torch.autograd.graph import Node
 
 from leafgrad._autograd.checkpoint import (
-    Block,
-    block_of,
     cached_of_block,
     caches_of_block,
     given_to_block,
@@ -339,14 +337,14 @@ def caches_kept(nodes: Iterable[Node]) -> Iterator[None]:
             (cache.update if isinstance(cache, dict) else cache.extend)(before)
 
 
-def checkpointed_blocks(nodes: Iterable[Node]) -> list[Block]:
+def checkpointed_blocks(nodes: Iterable[Node]) -> list[list[Node]]:
     """Return the blocks of non-reentrant checkpoints that a backward will run again."""
     frames: dict[int, tuple[Any, list[Node]]] = {}
     for node, hook, _ in _recomputed(nodes):
         frame = taken_along(hook, "frame")
         if frame is not None:
             frames.setdefault(id(frame), (frame, []))[1].append(node)
-    return [block_of(*one) for one in frames.values()]
+    return [nodes for _, nodes in frames.values()]
 
 
 def _recomputed(nodes: Iterable[Node]) -> Iterator[tuple[Node, Any, Any]]:
@@ -442,28 +440,6 @@ def _is_detached(saved: Any, unpack: Callable[[], Any]) -> bool:
     if "detached in-place" not in (_complaint(_unpacking(saved)) or ""):
         return False
     return _complaint(unpack) is None and not plain(unpack(), "requires_grad")
-
-
-def keeps_without_graph(node: Node) -> bool | None:
-    """Return whether a custom function keeps a floating-point tensor that has no graph.
-
-    What its backward computes from such a tensor cannot lead back to the inputs. Return None for a
-    function that keeps nothing, and for other nodes. No hook is called: if a saved tensor has one,
-    or PyTorch refuses to unpack them, only the attributes of the ctx are read. The node unpacks
-    them, because a `SavedTensor` cannot before PyTorch 2.12.
-    """
-    if forward_class(node) is None:
-        return None
-    (raw, public, _), *_ = _SLOTS[type(node)]
-    saved, on_itself = _each(_held(node, raw)), [slot.tensor for slot in slots_on_ctx(node)]
-    if not (saved or vars(node)):
-        return None
-    is_hooked = any(one.unpack_hook is not None for one in saved)
-    unpacked = () if is_hooked else _each(_held(node, public))
-    return any(
-        one is not None and one.dtype.is_floating_point and not plain(one, "requires_grad")
-        for one in (*unpacked, *on_itself)
-    )
 
 
 def slots_on_ctx(node: Node) -> Iterator[Slot]:

@@ -44,7 +44,7 @@ MOST_RECORDINGS = 5
 
 
 NOTHING = Report(())
-NOT_CLEAR = {"gradients-not-checked", "not-in-optimizer", "unregistered"}
+NOT_CLEAR = {"eval-mode", "gradients-not-checked", "not-in-optimizer", "unregistered"}
 """The codes whose notes say what is not trained, or was not checked."""
 PLAIN = {"retain_graph", "create_graph"}
 """The arguments of a backward pass from a loss; others start elsewhere, or fill chosen leaves."""
@@ -104,6 +104,7 @@ class Session:
         self._seen = set[tuple[str, object]]()
         self.notes: dict[Diagnosis, None] = {}
         self._missed: list[tuple[Optimizer, Report]] = []
+        self._first_missed: dict[Optimizer, list[Report]] = {}
         self._reached = set[int]()
         self._failure = 0, NOTHING
 
@@ -129,6 +130,8 @@ class Session:
         """End, and explain an error that leaves the block."""
         is_recorded = self.recording is not None
         self.close()
+        for optimizer, missed in self._first_missed.items() if error is None else ():
+            self._report_idle(optimizer, missed)
         if isinstance(error, Exception):
             self._explain(error, is_recorded=is_recorded)
             remove_own_frames(error)
@@ -172,8 +175,10 @@ class Session:
             return
         steps = self._steps[id(optimizer)] = self._steps.get(id(optimizer), 0) + 1
         missed, self._missed = self._missed, []
+        own = [report for one, report in missed if one is optimizer]
+        self._first_missed[optimizer] = own if steps == 1 else []
         if steps > 1:
-            self._report_idle(optimizer, [report for one, report in missed if one is optimizer])
+            self._report_idle(optimizer, own)
         self.step = max(self.step, steps + 1)
         is_over = self.step >= self._started_at + STEPS or self._passes >= MOST_PASSES
         if self.recording is not None and is_over:

@@ -44,12 +44,15 @@ def trained_by(
     optimizers = [*(optimizers or living(Optimizer))]
     with _autograd.unobserved():
         graph = _autograd.walk([node for node, _ in gradient_edges([*loss])])
-        reached = {id(leaf) for leaf in map(_autograd.leaf_variable, graph) if leaf is not None}
+        leaves = [leaf for leaf in map(_autograd.leaf_variable, graph) if leaf is not None]
+        reached = {*map(id, leaves)}
         used = [one for one in optimizers if not reached.isdisjoint(parameters_of([one]))]
         held, trained = parameters_of(optimizers).keys(), parameters_of(used or optimizers).keys()
         if model is None:
-            hidden = held_leaves(named_modules(_models_with({*held})))
-            model = _models_with(held | (reached - {id(leaf) for leaf, _, _ in hidden})) or None
+            hidden = {id(one) for one, _, _ in held_leaves(named_modules(_models_with({*held})))}
+            model = _models_with(held | (reached - hidden))
+            others = [one for one in leaves if id(one) not in hidden]
+            model = _with_loose(model, parameters_of(optimizers), others) or None
         idle = [one for one in optimizers if used and one not in used]
         return Trained(
             _without(model, held - trained) if idle else model,
@@ -99,12 +102,32 @@ def _models_with(wanted: set[int]) -> nn.Module | Mapping[str, nn.Module]:
     return {names.get(id(one), f"module_{number}"): one for number, one in enumerate(outermost)}
 
 
-def _variables_of(modules: Iterable[nn.Module]) -> dict[int, str]:
-    """Return how the running functions refer to some modules, as in ``layers[0]``."""
-    wanted = {*map(id, modules)}
+def _with_loose(model: Any, held: Mapping[int, Tensor], leaves: Iterable[Tensor]) -> Any:
+    """Return a model with the tensors outside of modules that are trained, by their names.
+
+    These are what optimizers hold, parameters, and what is in one list or dict with them.
+    """
+    known = {id(one) for _, one in named_tensors(model)}
+    loose = {id(one): one for one in (*leaves, *held.values()) if id(one) not in known}
+    names = _variables_of(loose.values())
+    sure = {one for one in names if one in held or isinstance(loose[one], nn.Parameter)}
+    holders = {names[one].rpartition("[")[0] for one in sure} - {""}
+    found = {
+        name: loose[one]
+        for one, name in names.items()
+        if one in sure or name.rpartition("[")[0] in holders
+    }
+    if found and isinstance(model, nn.Module):
+        model = {_variables_of([model]).get(id(model), "model"): model}
+    return {**model, **found} if found else model
+
+
+def _variables_of(wanted: Iterable[object]) -> dict[int, str]:
+    """Return how the running functions refer to some objects, as in ``layers[0]``."""
+    wanted = {*map(id, wanted)}
     named = sorted(
         ((name, id(value)) for name, value in _variables() if id(value) in wanted),
-        key=lambda pair: "." not in pair[0],  # a local variable may be that of a loop
+        key=lambda pair: {".", "["}.isdisjoint(pair[0]),  # a local variable may be that of a loop
     )
     return {one: name.removeprefix("self.") for name, one in reversed(named) if name != "self"}
 

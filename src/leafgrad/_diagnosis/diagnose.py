@@ -96,9 +96,10 @@ def diagnose(
         found += one.find(situation)
         situation.has_error = any(finding.severity is Severity.ERROR for finding in found)
     is_fine = all(one.severity is Severity.NOTE for one in found)
-    # After a step, the pass of the loss has run: that is worth a note only if nothing is wrong.
-    has_run = ("freed", Severity.NOTE)
-    kept = [one for one in found if is_fine or (one.code, one.severity) != has_run]
+    # What limits an all-clear is worth a note only if nothing is wrong: after a step, the backward
+    # pass of the loss has run; and without values, memory of arrays is not watched.
+    limits = {("freed", Severity.NOTE), ("silent-write", Severity.NOTE)}
+    kept = [one for one in found if is_fine or (one.code, one.severity) not in limits]
     ranked = tuple(sorted(kept, key=rank))
     is_complete = recording is not None or is_fine
     return Report(ranked) if is_complete else _with_one_help(ranked)

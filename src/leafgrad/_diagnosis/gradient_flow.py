@@ -79,8 +79,9 @@ class GradientFlow:
         The engine runs every node of the graph, also one to which nothing has come.
         """
         is_plain = self._is_plain(node)
-        if arrived and _autograd.is_compiled(node):
-            self._propagate_compiled(node, successors, _merged(arrived))
+        if arrived and _autograd.is_compiled(node):  # its inputs that it does not use get none
+            for _, edge in _needed_edges(node, successors):
+                self._add(*edge, Arrival(doubt=node))
         elif not is_plain and _autograd.forward_class(node) is not None:
             self._propagate_custom(node, successors, arrived)
         elif arrived and is_plain:
@@ -121,19 +122,6 @@ class GradientFlow:
             zero = node if _autograd.gives_zeros(node, place) else whole.zero
             if after is not None:
                 self._add(after, number, Arrival(whole.doubt, zero))
-
-    def _propagate_compiled(
-        self, node: Any, successors: _autograd.Successors, whole: Arrival
-    ) -> None:
-        """Pass on what the code that `torch.compile` made returns, as far as it is kept."""
-        given = _autograd.compiled_gradients(node)
-        needed = node.needs_input_grad
-        given = needed if given is None or len(given) != len(needed) else given
-        for place, (after, number) in _needed_edges(node, successors):
-            if given[place]:
-                self._add(after, number, whole)
-            else:
-                self.stopping[node] = False
 
     def _propagate_custom(
         self, node: Any, successors: _autograd.Successors, arrived: Arrivals

@@ -109,11 +109,6 @@ class Paths:
         )
         return next(numbers, None)
 
-    def lossy_function(self, tensor: Tensor) -> int | None:
-        """Return a custom function on the way that may have lost a part of its derivative."""
-        behind = self.log.tape.structure.depend_on(tensor)
-        return min(behind & self.log.tape.custom_functions.keys(), default=None)
-
     @cached_property
     def numbers(self) -> dict[int, None]:
         """The sequence numbers of the nodes, in order; leaves have none."""

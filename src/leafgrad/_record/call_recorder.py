@@ -105,11 +105,14 @@ class CallRecorder(TorchFunctionMode):
             running = custom_function_frame(frame)
             called = None if running is None else place_of(running.f_back)
             tape.calls.append(Call(tape.next_number, start, called, "apply"))
-            tape.has_gaps = True
         tape.next_number = stop
         is_recording = torch.is_grad_enabled()
         leads_on = (
-            graphs or is_recording or tape.has_exits or any(value.follows_graph for value in inputs)
+            graphs
+            or is_recording
+            or name == "Parameter"
+            or tape.has_exits
+            or any(value.follows_graph for value in inputs)
         )
         if not (leads_on or writes):
             return  # without a graph, this leads to nothing that a question is about
@@ -254,21 +257,10 @@ class CallRecorder(TorchFunctionMode):
         return result
 
     def _note_derivative(self, outputs: Any) -> tuple[int | None, ...]:
-        """Return the numbers of what a pass begins at whose result can be differentiated.
-
-        A custom function may be lost by then: only a graph that nobody announced may hold one.
-        """
+        """Return the numbers of what a pass begins at whose result can be differentiated."""
         ends = outputs if isinstance(outputs, list | tuple) else (outputs,)
         edges = gradient_edges([one for one in ends if isinstance(one, Output)])
-        nodes = [node for node, _ in edges]
-        if self.tape.has_unseen_nodes(_autograd.next_sequence_nr()):
-            self.tape.custom_functions.update(
-                (number, (_autograd.node_name(node), kept))
-                for node in _autograd.walk(nodes)
-                if (kept := _autograd.keeps_without_graph(node)) is not None
-                and (number := _autograd.sequence_nr(node)) is not None
-            )
-        return tuple(map(_autograd.sequence_nr, nodes))
+        return tuple(_autograd.sequence_nr(node) for node, _ in edges)
 
     def _backward_to_note(
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]

@@ -17,7 +17,6 @@ from leafgrad._record.tape import (
     Value,
     WriteOnTape,
     has_graph,
-    requires_grad,
 )
 from leafgrad._record.torch_functions import COLLECTIVES
 
@@ -291,17 +290,6 @@ class Flow:
     def uses(self, value: Value) -> Iterator[Call]:
         """Yield the calls that made something of a value while that could have a gradient."""
         return (call for call in self.tape.calls if value in call.inputs and is_use(call, value))
-
-    def late_uses(self) -> Iterator[Call]:
-        """Yield the first use of each leaf that did not require grad then, and does now."""
-        seen: set[Value] = set()
-        for call in self.tape.calls:
-            for value in call.inputs:
-                if value not in seen and is_use(call, value):
-                    seen.add(value)
-                    leaf = None if value in call.graphs else value()
-                    if leaf is not None and requires_grad(leaf) and not has_graph(leaf):
-                        yield call
 
     def orders_of(
         self, numbers: Sequence[int | None], targets: Sequence[Sequence[int | None]]

@@ -86,8 +86,7 @@ _NOTHING = Log(0)
 class _Recorder(ContextDecorator):
     """Makes a recording each time that a `with` enters it, also within another one."""
 
-    def __init__(self, *, lines: bool, values: bool) -> None:
-        self.lines = lines
+    def __init__(self, *, values: bool) -> None:
         self.values = values
         self.entered: list[ExitStack] = []
 
@@ -98,10 +97,9 @@ class _Recorder(ContextDecorator):
         with ExitStack() as entering:
             entering.enter_context(force_eager())
             entering.enter_context(record_modules(log))
-            if self.lines:
-                calls = entering.enter_context(CallRecorder(log))
-                entering.enter_context(watch_steps(calls.begin_step))
-                entering.enter_context(_autograd.watched_parameters(calls.note_parameter))
+            calls = entering.enter_context(CallRecorder(log))
+            entering.enter_context(watch_steps(calls.begin_step))
+            entering.enter_context(_autograd.watched_parameters(calls.note_parameter))
             if self.values:
                 entering.enter_context(ValueRecorder(log))
             self.entered.append(entering.pop_all())
@@ -120,7 +118,7 @@ class _Recorder(ContextDecorator):
     refusal="record() must start outside of a function that torch.compile compiles, not within: "
     "call the compiled function inside of the `with record()` block",
 )
-def record(*, lines: bool = True, values: bool = False) -> AbstractContextManager[Recording]:
+def record(*, values: bool = False) -> AbstractContextManager[Recording]:
     """Record which module and which line of code makes each node, and what is written in place.
 
     A node has a number that is its own within its thread, and what is written down is which numbers
@@ -141,7 +139,6 @@ def record(*, lines: bool = True, values: bool = False) -> AbstractContextManage
     every node to Python, which makes the graph of some 100,000 operations in a chain fatal to free.
 
     Args:
-        lines: Whether to record lines and writes; False records modules only, for less.
         values: Whether to sum up in a few numbers what each call makes, for
             ``trace_graph(..., values=True)``. That reads all data once more, and on a GPU waits
             for each operation.
@@ -150,7 +147,7 @@ def record(*, lines: bool = True, values: bool = False) -> AbstractContextManage
         What ``with record() as recording:`` takes; it makes another recording each time.
 
     Raises:
-        TypeError: If `lines` or `values` is not a bool, or something is passed by position: what is
+        TypeError: If `values` is not a bool, or something is passed by position: what is
             to be recorded is called inside, as in ``with record() as recording: model(x)``.
 
     Example:
@@ -165,8 +162,6 @@ def record(*, lines: bool = True, values: bool = False) -> AbstractContextManage
         >>> trace.nodes[0].source.line
         2
     """
-    if not isinstance(lines, bool):
-        raise TypeError(f"lines must be a bool, not {type(lines).__name__}; False is for less cost")
     if not isinstance(values, bool):
         raise TypeError(f"values must be a bool, not {type(values).__name__}; True reads all data")
-    return _Recorder(lines=lines, values=values)
+    return _Recorder(values=values)

@@ -122,10 +122,7 @@ class Tape:
         structure: The graphs that were built out of sight.
         arrays: What became an array, by the address of its memory.
         has_exits: Whether anything has left PyTorch.
-        has_gaps: Whether a custom function made nodes.
         next_number: The first number that is not accounted for yet.
-        custom_functions: By their numbers, the custom functions that were differentiated and keep
-            something: their names, and whether it has no graph.
     """
 
     def __init__(self, number: int) -> None:
@@ -133,15 +130,9 @@ class Tape:
         self.calls: list[Call] = []
         self.values: dict[int, Value] = {}
         self.structure: _autograd.GraphStructure = _autograd.GraphStructure()
-        self.custom_functions: dict[int, tuple[str, bool]] = {}
         self.arrays: dict[int, Value] = {}
         self.has_exits: bool = False
-        self.has_gaps: bool = False
         self.next_number: int = number
-
-    def has_unseen_nodes(self, number: int) -> bool:
-        """Return whether a graph was built out of sight before the node with this number."""
-        return bool(self.structure.successors) or self.has_gaps or self.next_number < number
 
     def value_of(self, tensor: Tensor) -> Value | None:
         """Return the value that stands for a tensor, None if no call has seen it."""
@@ -268,5 +259,3 @@ _dtype = _autograd.reader("dtype")
 ARRAYS = {"numpy", "__array__", "__dlpack__"}
 UNSEEN = "unseen"
 """The name of what stands for a call that is not announced."""
-JOINED = "joined"
-"""The name of what stands for calls that are forgotten."""

@@ -116,7 +116,7 @@ def _spans_of_masks(masks: list[TracedNode]) -> Iterator[Span]:
 def _not_checked(situation: Situation, variant: str, error: str) -> Diagnosis:
     """Return that the trial failed; unless that is due to the trial, `backward()` fails as well."""
     if error.startswith("torch.utils.checkpoint: "):
-        nodes = [block.nodes[0] for block in _autograd.checkpointed_blocks(situation.live)]
+        nodes = [block[0] for block in _autograd.checkpointed_blocks(situation.live)]
         at = source_of(situation, nodes[0]) if len(nodes) == 1 else None
         return diagnosis("recomputed-differently", Severity.ERROR, at=at, variant="shapes")
     blocks = [node for node in situation.live if _autograd.is_reentrant_checkpoint(node)]

@@ -171,9 +171,11 @@ def _variant(origin: Origin, nodes: Nodes) -> tuple[str, str]:
     if any(one is not None and 0 in (one.shape or ()) for one in node.gradients):
         return "empty", ""
     variant = VARIANT_OF.get(own_operation(node), "")
-    if variant in {"at-zero", "equal"}:
-        mask = _zero_product_behind(node, nodes)
-        return (variant, "") if mask is None else ("behind", place_text(mask))
+    if variant in {"at-zero", "equal", "matrix"}:
+        source = _source_of_zeros(node, nodes)
+        kind = "" if source is None else own_operation(source)
+        if source is not None and (kind == "embedding") is (variant == "matrix"):
+            return "padding" if variant == "matrix" else "behind", place_text(source)
     if _underflows(node):
         variant = "underflow"
     elif variant == "one-number" and _keeps_fewer_numbers(node):
@@ -235,19 +237,17 @@ FACTORS = {
 """Which inputs of an operation are multiplied with each other, if not all are."""
 
 
-def _zero_product_behind(node: TracedNode, nodes: Nodes) -> TracedNode | None:
-    """Return the product whose zeros came to a node through sums and views only."""
-    for _ in range(MAX_NODES):
-        targets = [edge.target for edge in node.edges if edge.target is not None]
-        if not targets:
-            return None
-        node = nodes[targets[0]]
-        if not all(map(_is_known_zero, node.values)):
-            return None
-        if own_operation(node) in {"mul", "nativedropout"}:
-            return node
-        if own_operation(node) not in {"sum", "mean", "view", "squeeze", "pow", "abs"}:
-            return None
+def _source_of_zeros(node: TracedNode, nodes: Nodes) -> TracedNode | None:
+    """Return the product or embedding whose zeros came to a node through sums and views only."""
+    ahead = [edge.target for edge in node.edges]
+    for place in ahead:  # which grows
+        one = None if place is None else nodes[place]
+        if one is None or one.is_leaf or not all(map(_is_known_zero, one.values)):
+            continue
+        if own_operation(one) in {"mul", "nativedropout", "embedding"}:
+            return one
+        if own_operation(one) in {"sum", "mean", "view", "squeeze", "pow", "abs"}:
+            ahead += [edge.target for edge in one.edges]
     return None
 
 

@@ -44,6 +44,10 @@ def find_silent_writes(situation: Situation) -> Iterator[Diagnosis]:
         for group in grouped((one.at, one) for one in changes):
             variant = "" if group[0].at else "unseen"
             yield _finding(situation, "silent-write", group, variant=variant)
+        unwatched = [] if changes else [*filter(None, map(_unwatched, situation.live))]
+        if unwatched and not situation.log.contents:
+            at = source_of(situation, unwatched[0])
+            yield diagnosis("silent-write", Severity.NOTE, at=at, variant="unwatched")
 
 
 def _writes_through_data(situation: Situation) -> Iterator[Change]:
@@ -70,6 +74,14 @@ def _unseen_changes(situation: Situation) -> Iterator[Change]:
                     yield Change(_autograd.storage_identity(tensor) or 0, None, node)
 
 
+def _unwatched(node: Node) -> Node | None:
+    """Return a node if it saved a tensor without a graph in the memory of a NumPy array."""
+    saved = (slot.tensor for slot in _autograd.saved_slots(node) if slot.tensor is not None)
+    constants = (one for one in saved if not _autograd.plain(one, "requires_grad"))
+    is_shared = any(_autograd.may_belong_to_array(one, becomes_array=False) for one in constants)
+    return node if is_shared else None
+
+
 @check("recomputed-differently")
 def find_different_recomputations(situation: Situation) -> Iterator[Diagnosis]:
     """Find checkpointed blocks that compute something else when they run again."""
@@ -78,16 +90,11 @@ def find_different_recomputations(situation: Situation) -> Iterator[Diagnosis]:
         changes = [one for block in blocks for one in _writes_since(situation, block)]
         for group in grouped((one.at, one) for one in changes):
             yield _finding(situation, "recomputed-differently", group, variant="write")
-        late = {number for call in situation.log.flow.late_uses() for number in range(*call[:2])}
-        doubts = [(_doubt(block, late), block.nodes[0]) for block in blocks]
-        for variant, node in {doubt: node for doubt, node in doubts if doubt}.items():
-            at = source_of(situation, node)
-            yield diagnosis("recomputed-differently", Severity.WARNING, at=at, variant=variant)
 
 
-def _writes_since(situation: Situation, block: _autograd.Block) -> Iterator[Change]:
+def _writes_since(situation: Situation, block: list[Node]) -> Iterator[Change]:
     """Yield the writes to leaves of a block since it ran."""
-    newest = max(block.nodes, key=number_of)
+    newest = max(block, key=number_of)
     storages = map(_autograd.storage_identity, _leaves_of(block))
     for storage in dict.fromkeys(one or 0 for one in storages):
         number, write = situation.log.last_write(storage)
@@ -95,17 +102,9 @@ def _writes_since(situation: Situation, block: _autograd.Block) -> Iterator[Chan
             yield Change(storage, write.source, newest)
 
 
-def _doubt(block: _autograd.Block, late: set[int]) -> str:
-    """Return what may differ when a block runs again."""
-    is_frozen = any(not _autograd.plain(one, "requires_grad") for one in _leaves_of(block))
-    if is_frozen or not late.isdisjoint(map(_autograd.sequence_nr, block.nodes)):
-        return "requires-grad"
-    return "" if block.restores_random_state else "random"
-
-
-def _leaves_of(block: _autograd.Block) -> Iterator[Tensor]:
+def _leaves_of(block: list[Node]) -> Iterator[Tensor]:
     """Yield the leaves that the nodes of a block lead to, directly or by ``t()``."""
-    for node in block.nodes:
+    for node in block:
         for after, _ in _autograd.next_functions(node):
             behind = () if after is None else _autograd.next_functions(after)
             ahead = [after, *(one for one, _ in behind if len(behind) == 1)]

@@ -109,7 +109,6 @@ WARNINGS = {
     ("unused", "output"),
     ("zero-derivative", "output"),
     ("linear", ""),
-    ("custom-backward", "saved"),
     ("other-tensor", "memory"),
     ("not-a-leaf", ""),
 }

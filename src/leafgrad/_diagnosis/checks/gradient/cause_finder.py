@@ -6,7 +6,11 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
 from leafgrad._diagnosis.checks.gradient.cause import Cause, cause_of_cut
-from leafgrad._diagnosis.checks.gradient.fixes import find_return, line_that_freezes
+from leafgrad._diagnosis.checks.gradient.fixes import (
+    find_new_parameter,
+    find_return,
+    line_that_freezes,
+)
 from leafgrad._diagnosis.gradient_flow import Arrival, GradientFlow
 from leafgrad._diagnosis.origin import edges_behind, operation_of, origin_of
 from leafgrad._diagnosis.paths import Paths
@@ -125,20 +129,13 @@ class CauseFinder:
             return Cause("swapped")
         cuts = [one for one in self.paths.cuts(tensor) if not one.operation.endswith(".step")]
         cause = cause_of_cut(cuts[0]) if cuts else None
-        if cause is None or cause.code == "linear":
-            cause = self._cause_of_derivative(tensor, cause) or cause
-        return cause or self._cause_of_use(tensor)
-
-    def _cause_of_derivative(self, tensor: Tensor, cause: Cause | None) -> Cause | None:
-        """Return that the outputs are derivatives that do not depend on a tensor any more."""
-        number = self.paths.derivative(tensor)
-        if number is not None and cause is None:
+        number = self.paths.derivative(tensor) if cause is None else None
+        if number is not None:  # the outputs are derivatives that do not depend on it any more
             cause = Cause("linear", "", self.log.source_of(number))
-        function = None if cause is None else self.paths.lossy_function(tensor)
-        if function is None:
-            return cause
-        name, _ = self.log.tape.custom_functions[function]
-        return Cause("custom-backward", "saved", self.log.source_of(function), operation=name)
+        made = find_new_parameter(None if cause is None else cause.at)
+        if made is not None and made[1]:
+            return Cause("copied", "replaced", made[0])
+        return cause or self._cause_of_use(tensor)
 
     def _cause_of_use(self, tensor: Tensor) -> Cause:
         """Return why no path leads to a tensor, by where else it was used."""

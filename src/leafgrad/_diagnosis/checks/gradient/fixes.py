@@ -71,11 +71,37 @@ def stack(_: Cause, at: Source, __: str) -> Edits:
 PLURAL = re.compile("s$|list")
 
 
+def read_parameters(_: Cause, at: Source, __: str) -> Edits:
+    """Replace ``model.state_dict()`` by ``dict(model.named_parameters())``."""
+    match call_at(at):
+        case ast.Call(func=ast.Attribute(value=model, attr="state_dict"), args=[]) as call:
+            return replace(at, call, f"dict({text_of(at, model)}.named_parameters())")
+    return ()
+
+
 def pass_result(_: Cause, at: Source, __: str) -> Edits:
     """Replace ``nn.Parameter(result)`` by ``result``."""
     match call_at(at):
         case ast.Call(args=[first, *_]) as call:
             return replace(at, call, text_of(at, first))
+    return ()
+
+
+def find_new_parameter(at: Source | None) -> tuple[Source, bool] | None:
+    """Return the call in ``w = nn.Parameter(...)``, and whether ``w`` is an argument of it."""
+    match statement_at(at):
+        case ast.Assign(targets=[target], value=ast.Call(func=made, args=[value]) as call) if at:
+            if ast.unparse(made).endswith("Parameter"):
+                used = {ast.unparse(one) for one in ast.walk(value)}
+                return marked(at, call), ast.unparse(target) in used
+    return None
+
+
+def write_into_parameter(at: Source | None) -> Edits:
+    """Replace ``w = nn.Parameter(value)`` by ``w.data.copy_(value)``."""
+    match statement := statement_at(at):
+        case ast.Assign(targets=[target], value=ast.Call(args=[value])) if at is not None:
+            return replace(at, statement, f"{text_of(at, target)}.data.copy_({text_of(at, value)})")
     return ()
 
 
@@ -317,6 +343,8 @@ FIXES: dict[tuple[str, str], Callable[[Cause, Source, str], Edits]] = {
     ("converted", ""): remove_call,
     ("copied", ""): stack,
     ("copied", "parameter"): pass_result,
+    ("copied", "replaced"): lambda _, at, __: write_into_parameter(at),
+    ("other-tensor", "state-dict"): read_parameters,
     ("create-graph", ""): add_keyword("create_graph=True"),
     ("no-derivative", "sample"): draw_by_rsample,
     ("no-derivative", "comparison"): soften_comparison,

@@ -40,7 +40,7 @@ def find_unregistered_leaves(situation: Situation, paths: Paths) -> Iterator[Dia
     if not situation.modules:
         return
     with _autograd.unobserved():
-        named = {*map(id, situation.named.values())}
+        named = {*map(id, situation.parameters.values()), *situation.optimized}
         named.update(id(one.whole) for one in _autograd.sharded_parameters())
         found = {id(leaf): leaf for leaf in map(_autograd.leaf_variable, paths.graph)}
         leaves = {one: leaf for one, leaf in found.items() if leaf is not None and one not in named}
@@ -89,13 +89,18 @@ def _assignment(holder: Holder) -> tuple[Source | None, tuple[Edit, ...]]:
         return None, ()
     tree = parse(code.co_filename)
     lines = [line for _, _, line in code.co_lines() if line is not None]
+    source = Source(file=code.co_filename, line=code.co_firstlineno, function=code.co_qualname)
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=[ast.Attribute(attr=holder.key)], value=value, lineno=line):
                 if line in lines:
-                    file, function = code.co_filename, code.co_qualname
-                    source = marked(Source(file=file, line=line, function=function), value)
-                    return source, replace(source, value, _registered(source, value, holder, tree))
+                    text = _registered(source, value, holder, tree)
+                    return marked(source, value), replace(source, value, text)
+            case ast.Expr(
+                value=ast.Call(func=func, args=[ast.Constant(value=holder.key), value]) as call
+            ) if call.lineno in lines and ast.unparse(func).endswith("register_buffer"):
+                text = f"self.{holder.key} = {_registered(source, value, holder, tree)}"
+                return marked(source, call), replace(source, call, text)
     return None, ()
 
 
@@ -137,7 +142,7 @@ def held_leaves(modules: Mapping[str, Module]) -> Iterator[tuple[Tensor, Holder,
     """Yield each leaf that a module holds without registering it, the attribute and its path."""
     for name, root in modules.items():
         for path, module in root.named_modules():
-            for key, value in vars(module).items():
+            for key, value in (*vars(module).items(), *module.named_buffers(recurse=False)):
                 if key not in _OWN:
                     holder = Holder(module, key, join(join(name, path), key), "Parameter")
                     yield from _leaves_in(value, holder)

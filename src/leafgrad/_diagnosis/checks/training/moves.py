@@ -36,4 +36,5 @@ def move(at: Source | None, target: Source | None, *, below: bool) -> tuple[Edit
     if moved.lineno != moved.end_lineno or moved.col_offset != other.col_offset:
         return ()
     text = linecache.getline(at.file, moved.lineno).strip()
-    return (*delete(at), *insert(target, [text], below=below))
+    edits = (*delete(at), *insert(target, [text], below=below))
+    return tuple(sorted(edits, key=lambda edit: edit.line))

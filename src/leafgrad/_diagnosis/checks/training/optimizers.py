@@ -10,6 +10,8 @@ from torch.optim import Optimizer
 
 from leafgrad import _autograd
 from leafgrad._diagnosis.build import diagnosis
+from leafgrad._diagnosis.checks.backward.nodes import spans
+from leafgrad._diagnosis.checks.gradient.fixes import find_new_parameter, write_into_parameter
 from leafgrad._diagnosis.checks.training.moves import move_above_forward
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
 from leafgrad._diagnosis.edits import call_at, function_around, marked, parse, replace
@@ -34,16 +36,19 @@ def find_parameters_of_another_model(situation: Situation) -> Iterator[Diagnosis
         held_elsewhere = {*parameters_of(living(Optimizer))} if left_out else held
         missing = [named[one] for one in left_out if one not in held_elsewhere]
         foreign = [one for one in held if one not in named and one not in reached]
-        at = _line_that_makes(situation) if missing or foreign else None
+        at, *others = _lines_that_make(situation) if missing or foreign else [None]
         if missing:
+            replacing = _line_that_replaces(situation, missing)
+            edits = move_above_forward(situation, at) if foreign else ()
             yield diagnosis(
                 "not-in-optimizer",
                 Severity.ERROR if foreign else _severity(situation, reached, missing),
                 subject=missing,
-                at=at,
-                variant="" if foreign else "left-out",
+                at=replacing or at,
+                variant="replaced" if replacing else "" if foreign else "left-out",
+                secondary=() if replacing else spans("not-in-optimizer.made", *others),
                 notes=[message("not-in-optimizer.foreign", count=len(foreign))] if foreign else [],
-                edits=move_above_forward(situation, at) if foreign else (),
+                edits=write_into_parameter(replacing) if replacing else edits,
             )
         elif foreign and any(_is_held_by_optimizer_only(situation, one) for one in foreign):
             yield diagnosis(
@@ -90,21 +95,34 @@ _LIST_AND_ARGUMENT = 2
 """What `sys.getrefcount` returns for an object that one list refers to."""
 
 
-def _line_that_makes(situation: Situation) -> Source | None:
-    """Return the call that makes the optimizer, if one line of the recorded files does."""
+def _line_that_replaces(situation: Situation, names: list[str]) -> Source | None:
+    """Return the call that made a new parameter after the first backward pass."""
+    log = situation.log
+    first = min((one.number for one in log.backwards.values()), default=None)
+    values = {log.tape.value_of(situation.parameters[name]) for name in names}
+    for call in log.tape.calls:
+        is_late = call.name == "Parameter" and first is not None and call.start >= first
+        if is_late and not values.isdisjoint(call.outputs):
+            made = find_new_parameter(log.source_at(call.place))
+            return None if made is None else made[0]
+    return None
+
+
+def _lines_that_make(situation: Situation) -> list[Source | None]:
+    """Return the calls that make the optimizers, if as many of the recorded files do."""
     kinds = {type(one).__name__ for one in situation.optimizers}
-    sources = [*{(one.file, one.function): one for one in situation.log.sources()}.values()]
+    sources = {(one.file, one.function): one for one in situation.log.sources()}.values()
     for find_scope in (function_around, lambda source: parse(source.file)):
         scopes = {scope: source for source in sources if (scope := find_scope(source))}
         calls = {
-            marked(Source(file=source.file, line=0, function=source.function), node): None
+            (source.file, node.lineno, node.col_offset): marked(source, node)
             for scope, source in scopes.items()
             for node in ast.walk(scope)
             if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in kinds
         }
-        if len(calls) == 1:
-            return next(iter(calls))
-    return None
+        if len(calls) == len(situation.optimizers):
+            return [*calls.values()]
+    return [None]
 
 
 @check("zero-learning-rate")
@@ -116,7 +134,7 @@ def find_zero_learning_rates(situation: Situation) -> Iterator[Diagnosis]:
             with _autograd.unobserved():
                 names = {id(one): name for name, one in situation.named.items()}
                 held = [id(one) for group in idle for one in group["params"]]
-            is_all, at = len(idle) == len(optimizer.param_groups), _line_that_makes(situation)
+            is_all, at = len(idle) == len(optimizer.param_groups), _lines_that_make(situation)[0]
             yield diagnosis(
                 "zero-learning-rate",
                 Severity.WARNING if is_all else Severity.NOTE,

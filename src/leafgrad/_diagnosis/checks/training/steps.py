@@ -11,6 +11,7 @@ from leafgrad._diagnosis.edits import call_at, insert
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._graph.nodes import Source
+from leafgrad._record.tape import Call
 
 
 @check("zero-grad-misplaced", "missing-zero-grad")
@@ -57,16 +58,50 @@ def _optimizer_in(step: Source | None) -> str | None:
 def find_clipping_of_scaled_gradients(situation: Situation) -> Iterator[Diagnosis]:
     """Find gradients that were clipped before a `GradScaler` divided them by its scale."""
     place, clip = situation.log.training.unscaled or (None, None)
-    call, unscale = call_at(clip), situation.log.source_at(place)
-    if clip is None or call is None or "clip_grad" not in ast.unparse(call.func):
-        return
-    yield diagnosis(
-        "clip-before-unscale",
-        Severity.WARNING,
-        at=clip,
-        secondary=spans("clip-before-unscale.unscale", unscale),
-        edits=_unscale_above(clip, unscale),
-    )
+    unscale = situation.log.source_at(place)
+    if clip is not None and _is_clipping(clip):
+        yield diagnosis(
+            "clip-before-unscale",
+            Severity.WARNING,
+            at=clip,
+            secondary=spans("clip-before-unscale.unscale", unscale),
+            edits=_unscale_above(clip, unscale),
+        )
+
+
+@check("clip-after-step")
+def find_clipping_after_the_step(situation: Situation) -> Iterator[Diagnosis]:
+    """Find gradients that were clipped when a step had used them, and were not used again."""
+    log = situation.log
+    steps: list[Call] = []
+    clips: list[tuple[Call, Call]] = []
+    late: list[tuple[Call, Call]] = []
+    for call in log.tape.calls:
+        if call.name == "backward":
+            late, steps, clips = [*late, *clips], [], []
+        elif call.name == "step":
+            steps.append(call)
+            clips = [one for one in clips if not _changes_input(one[1], call)]
+        elif steps and call.writes and _is_clipping(log.source_at(call.place)):
+            clips += [(one, call) for one in steps if _changes_input(call, one)]
+    for step, clip in [*late, *clips][:1]:
+        at, before = log.source_at(clip.place), log.source_at(step.place)
+        yield diagnosis(
+            "clip-after-step",
+            Severity.WARNING,
+            at=at,
+            secondary=spans("clip-after-step.step", before),
+            edits=move(at, before, below=False),
+        )
+
+
+def _changes_input(write: Call, step: Call) -> bool:
+    return any(one.value in step.inputs for one in write.writes)
+
+
+def _is_clipping(at: Source | None) -> bool:
+    call = call_at(at)
+    return call is not None and "clip_grad" in ast.unparse(call.func)
 
 
 def _unscale_above(clip: Source, step: Source | None) -> tuple[Edit, ...]:

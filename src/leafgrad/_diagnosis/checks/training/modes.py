@@ -1,0 +1,49 @@
+"""Models that are trained in evaluation mode."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
+
+from leafgrad import _autograd
+from leafgrad._diagnosis.build import diagnosis
+from leafgrad._diagnosis.checks.backward.nodes import number_of, source_of
+from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
+from leafgrad._diagnosis.registry import check
+from leafgrad._diagnosis.situation import Situation
+
+
+@check("eval-mode")
+def find_evaluation_mode(situation: Situation) -> Iterator[Diagnosis]:
+    """Find RNNs of cuDNN that saved nothing for backward, and models that are all in this mode."""
+    with _autograd.unobserved():
+        unsaved = [node for node in situation.live if _is_rnn_in_evaluation(node)]
+        situation.failing.update(map(number_of, unsaved))
+        reached = {id(leaf) for leaf in map(_autograd.leaf_variable, situation.live)}
+        trained = reached & situation.optimized
+        idle = [
+            name
+            for name, root in situation.modules.items()
+            if not any(one.training for one in root.modules())
+            if any(map(_acts_in_training, root.modules()))
+            if any(id(one) in trained for one in root.parameters())
+        ]
+    if unsaved:
+        at = source_of(situation, unsaved[0])
+        yield diagnosis("eval-mode", Severity.ERROR, at=at, variant="cudnn")
+    elif idle:
+        subject = [name or "model" for name in idle]
+        yield diagnosis("eval-mode", Severity.NOTE, subject=subject)
+
+
+def _is_rnn_in_evaluation(node: Any) -> bool:
+    is_rnn = _autograd.node_name(node).startswith("CudnnRnnBackward")
+    return is_rnn and not getattr(node, "_saved_train", True)
+
+
+def _acts_in_training(module: nn.Module) -> bool:
+    """Return whether a module computes something else in training mode."""
+    is_dropping = isinstance(module, _DropoutNd) and module.p > 0
+    return is_dropping or (isinstance(module, _BatchNorm) and module.track_running_stats)
