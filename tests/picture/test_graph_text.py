@@ -120,7 +120,6 @@ module  times  nodes  saved  memory  made of
 
 roots: 0 AddmmBackward0
 leaves: 18: 8.bias, 7.bias, 6.bias, 5.bias, and 14 more
-inputs: (1, 2) float32 at 16
 folded by module (inferred from the parameters): 36 nodes; .nodes has them all
 """
 
@@ -174,8 +173,6 @@ LONG_PATH = """
 2  leaf   transformer.e...tention.out_projection.bias  (4,)
 3  T                                                   (4, 4)  4
 4  leaf   transformer.e...ntion.out_projection.weight  (4, 4)
-
-inputs: (1, 4) float32 at 1
 """
 
 

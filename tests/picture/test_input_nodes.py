@@ -39,31 +39,12 @@ def test_input_is_a_box_with_name_shape_and_legend() -> None:
     assert "leads to the leaf model.0.bias and the node" not in picture
 
 
-def test_unnamed_input_is_called_input() -> None:
-    ids = torch.tensor([1, 2])
-    written = texts(trace_graph(nn.Embedding(4, 2)(ids)).to_svg())
-    assert written[written.index("input") + 1] == "(2,) int64"
-    called = trace_graph(nn.Embedding(4, 2)(ids), names={"input": ids})
-    assert texts(called.to_svg())[: len(written)] == written
-
-
 def test_dot_has_inputs() -> None:
     trace = perceptron()
     place, user = len(trace.nodes), trace.inputs[0].uses[0].node
     dot = trace.to_dot()
     assert f'  {place} [label="input\\nx\\n(2, 4)", shape=parallelogram];' in dot
     assert f"  {user} -> {place} [style=dashed, arrowhead=none];" in dot
-
-
-def test_inputs_of_repeats_are_folded() -> None:
-    cell, h = nn.RNNCell(2, 2), torch.zeros(1, 2)
-    for _ in range(20):
-        h = cell(torch.ones(1, 2), h)
-    trace = trace_graph(h.sum(), names=cell)
-    assert len(trace.inputs) == 21
-    boxes = picture_of(trace, fold=True).boxes
-    assert len(boxes) < 20
-    assert max(box.copies for box in boxes if "input" in box.rect.kind) > 10
 
 
 class Pair(nn.Module):

@@ -98,7 +98,7 @@ def test_class_name_is_escaped_in_script(name: str) -> None:
 
 def test_too_large_folded_graph_is_refused() -> None:
     leaves = [torch.ones(n, requires_grad=True) for n in range(3001)]
-    with pytest.raises(ValueError, match=r"at most 3000 boxes, not 3001; trace a part"):
+    with pytest.raises(ValueError, match=r"at most 3000 boxes, not 3001; fold the graph"):
         trace_graph(leaves).to_html()
 
 

@@ -109,32 +109,6 @@ def test_page_without_script_has_picture_and_list(opened: Opened, classic: Backw
     assert len(page.ask(SHOWN)) == 12
 
 
-def test_print_has_list_and_no_buttons(opened: Opened) -> None:
-    page = opened()
-    page.click(page.middle(button("next")))
-    page.send("Emulation.setEmulatedMedia", media="print")
-    assert page.ask("document.querySelector('.controls').offsetHeight") == 0
-    assert page.ask("document.querySelector('ol').scrollHeight") == page.ask(
-        "document.querySelector('ol').clientHeight"
-    )
-
-
-@pytest.mark.parametrize(
-    ("wish", "moves"), [("reduce", "none"), ("no-preference", "leafgrad-flow")]
-)
-def test_reduced_motion_is_respected(opened: Opened, wish: str, moves: str) -> None:
-    page = opened()
-    features = [{"name": "prefers-reduced-motion", "value": wish}]
-    page.send("Emulation.setEmulatedMedia", features=features)
-    page.ask(f"{button('next')}.focus()")
-    for _ in range(8):
-        page.key("ArrowRight")
-    way = "document.querySelector('.links > .now')"
-    assert page.ask(f"getComputedStyle({way}).animationName") == moves
-    seconds = page.ask("getComputedStyle(document.querySelector('.part .grad')).transitionDuration")
-    assert (seconds == "0s") == (wish == "reduce")
-
-
 @pytest.fixture(scope="module")
 def deep() -> BackwardSteps:
     torch.manual_seed(0)

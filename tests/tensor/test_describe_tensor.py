@@ -602,10 +602,7 @@ def test_text_and_html_are_well_formed(make: Callable[[], torch.Tensor]) -> None
     assert len(facts.why) >= 2
     assert all(re.fullmatch(r"[A-Z`].*\.", why) for why in facts.why)
     assert max(map(len, str(facts).splitlines())) < 80
-    html = facts._repr_html_()
-    tags = {element.tag for element in ET.fromstring(html).iter()}
-    assert tags == {"div", "table", "caption", "tbody", "tr", "th", "td", "code", "ul", "li"}
-    assert re.findall(r"#[0-9a-fA-F]{3}|rgb|hsl|white|black|https?:|url", html) == []
+    assert ET.fromstring(facts._repr_html_()).text == str(facts)
 
 
 def test_name_is_escaped_in_html() -> None:

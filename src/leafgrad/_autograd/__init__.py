@@ -104,7 +104,7 @@ from leafgrad._autograd.node import (
     sequence_nrs,
     types_of_nodes,
 )
-from leafgrad._autograd.operator import operator_name, own_stem, stem, tensor_arguments
+from leafgrad._autograd.operator import operator_name, own_stem, stem
 from leafgrad._autograd.parameter_creation import watched_parameters
 from leafgrad._autograd.path import Path, edge_by_use, gradient_edge, has_accumulator, path_between
 from leafgrad._autograd.running_code import (
@@ -121,7 +121,6 @@ from leafgrad._autograd.saved import (
     read_saved,
     saved_rows,
     saved_slots,
-    settings,
     signed,
 )
 from leafgrad._autograd.tensor import (

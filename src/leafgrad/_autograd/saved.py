@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from functools import cache, partial
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -219,37 +219,11 @@ class _Slots(dict[type, tuple[tuple[str, str, str], ...]]):
 _SLOTS = _Slots()
 
 
-@cache
-def _setting_names(kind: type) -> tuple[str, ...]:
-    held = {public for _, public, _ in _SLOTS[kind]}
-    return tuple(
-        name
-        for name in dir(kind)
-        if name.startswith("_saved_")
-        and name not in held
-        and not re.search(r"_sym_|_size|scalar_type|options", name)
-    )
-
-
-def settings(node: Node) -> tuple[tuple[str, str], ...]:
-    """Return what the node keeps beside tensors, such as a stride, by name and as text."""
-    if isinstance(node, _CUSTOM):
-        return ()  # it has none, and its class would be kept alive
-    return tuple(
-        (name.removeprefix("_saved_"), str(signed(value)))
-        for name in _setting_names(type(node))
-        if isinstance(value := getattr(node, name), _PLAIN)
-    )
-
-
 def signed(value: Any) -> Any:
     """Return a number, or several, where PyTorch shows a negative one without its sign."""
     if isinstance(value, tuple):
         return tuple(map(signed, value))
     return value - (1 << 64) if isinstance(value, int) and value >= 1 << 63 else value
-
-
-_PLAIN = (int, float, str, tuple)
 
 
 def _slots(node: Node, saved: Any, public: str, name: str) -> list[Slot]:

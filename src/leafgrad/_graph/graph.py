@@ -24,8 +24,7 @@ class Graph:
         nodes: Every node, each one before its successors; ``nodes[i].index == i``.
         roots: The nodes at which a backward from the outputs would start.
         modules: The modules that nodes belong to and those around them, where they are known.
-        inputs: The tensors that came in from outside and need no gradient, as far as nodes keep
-            them.
+        inputs: The named tensors that need no gradient and that nodes keep, such as data.
     """
 
     nodes: tuple[TracedNode, ...]

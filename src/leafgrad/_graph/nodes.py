@@ -240,8 +240,6 @@ class TracedNode:
             time it came to a sink: it is passed on although all that arrived were finite, or a NaN
             was made of infinities, or a hook or a sum made it.
         gradient_turn_kind: ``"NaN"`` or ``"infinity"``, whichever it is that came up.
-        settings: What its operation was called with beside tensors, such as
-            ``("stride", "(2, 2)")``, as far as PyTorch keeps it for backward.
     """
 
     index: int
@@ -271,7 +269,6 @@ class TracedNode:
     value_turn_is_near: bool = False
     gradient_turns: bool = False
     gradient_turn_kind: NotFinite | None = None
-    settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def leaf_name(self) -> str | None:
@@ -343,8 +340,6 @@ class InputUse:
     Attributes:
         node: The index of its node.
         argument: What the operation calls it, as in `SavedTensor.name`.
-        output_nr: The edge of the node that stands for it, which leads nowhere; None where no edge
-            does, as for integers, or where that is not known.
 
     Example:
         >>> import torch
@@ -352,28 +347,22 @@ class InputUse:
         >>> data, weight = torch.ones(3, 2), torch.ones(2, requires_grad=True)
         >>> trace = trace_graph(weight * data, names={"data": data})
         >>> trace.inputs[0].uses
-        (InputUse(node=0, argument='other', output_nr=1),)
-        >>> trace.nodes[0].name, trace.nodes[0].edges[1].target
-        ('MulBackward0', None)
+        (InputUse(node=0, argument='other'),)
     """
 
     node: int
     argument: str
-    output_nr: int | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TracedInput:
-    """A tensor that needs no gradient and came into the graph from outside, as data does.
+    """A tensor with a name that needs no gradient and that operations of the graph saved.
 
-    A graph knows those that an operation saved. Frozen parameters and buffers are none.
+    Data and targets are such tensors. Frozen parameters and buffers do not count.
 
     Attributes:
-        name: The name given to it, or the argument of the module that a recording saw it passed
-            to, with ``"part of"`` before it where the operation was given no more; None where
-            it has none.
-        shape: Its sizes, of all that was given: where that is a reshaped view, those of the tensor
-            behind it.
+        name: The name given to it, or the argument of the module that a recording saw it passed to.
+        shape: Its sizes.
         dtype: Its data type.
         device: Where it is.
         uses: The operations that are known to have been given it.
@@ -388,7 +377,7 @@ class TracedInput:
         ('data', (3, 2), torch.float32, ['mat1'])
     """
 
-    name: str | None
+    name: str
     shape: Shape
     dtype: torch.dtype
     device: torch.device

@@ -47,13 +47,8 @@ def lines(box: Box, *, made: str, direction: Direction) -> Iterator[Line]:
     node = box.node
     times = f" ×{box.copies}" if box.copies > 1 else ""
     if box.input is not None:
-        word = message("box.input")
-        yield Line(text=f"{box.input.name or word}{times}", style="name")
-        is_named = box.input.name not in {None, word}
-        yield Line(
-            text=message("box.input-of", shape=made) if is_named else made,
-            style="tensor",
-        )
+        yield Line(text=f"{box.input.name}{times}", style="name")
+        yield Line(text=message("box.input-of", shape=made), style="tensor")
         return
     if box.name is not None:
         yield from _lines_of_module(box, times, made=made, direction=direction)

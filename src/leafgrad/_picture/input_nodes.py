@@ -35,17 +35,15 @@ def with_inputs(graph: Graph) -> Graph:
     for index, one in enumerate(graph.inputs, start=len(nodes)):
         for use in one.uses:
             node = nodes[use.node]
-            edges = {edge.output_nr: edge for edge in node.edges}
-            number = len(edges) if use.output_nr is None else use.output_nr
-            edges[number] = InputEdge(
+            edge = InputEdge(
                 source=node.index,
                 target=index,
                 input_nr=0,
-                output_nr=number,
+                output_nr=len(node.edges),
                 input=one,
                 argument=use.argument,
             )
-            nodes[node.index] = replace(node, edges=tuple(edges.values()))
+            nodes[node.index] = replace(node, edges=(*node.edges, edge))
         nodes.append(
             InputNode(
                 index=index,
@@ -55,7 +53,7 @@ def with_inputs(graph: Graph) -> Graph:
                 device=one.device,
                 edges=(),
                 saved=(),
-                tensor_names=() if one.name is None else (one.name,),
+                tensor_names=(one.name,),
                 is_leaf=False,
                 retains_grad=None,
                 custom_function=None,

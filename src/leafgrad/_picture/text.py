@@ -153,7 +153,7 @@ def _input_lines(graph: Graph) -> list[str]:
     for source in graph.inputs:
         nodes = first_few([str(use.node) for use in source.uses], MOST_IN_A_CELL)
         words = source.name, shape_text(source.shape), torch_name(source.dtype)
-        inputs.append(" ".join(filter(None, [*words, message("text.at-nodes", nodes=nodes)])))
+        inputs.append(" ".join([*words, message("text.at-nodes", nodes=nodes)]))
     listed = first_few(inputs, MOST_IN_A_CELL)
     return wrap(message("text.inputs", inputs=listed), WIDTH)
 

@@ -157,20 +157,12 @@ class Viewer:
         return View(boxes=tuple(boxes))
 
     def _with_inputs(self, parts: Sequence[ModuleBox]) -> Iterator[ModuleBox]:
-        """Yield the parts, and behind the last part that uses an input the node of that input.
-
-        So each input stands near its use, and repeats with it.
-        """
-        last_use: dict[int, int] = {}
-        for index, part in enumerate(parts):
-            edges = (edge for node in part.nodes for edge in node.edges if part.beyond is None)
-            last_use |= {edge.target: index for edge in edges if isinstance(edge, InputEdge)}
-        behind = defaultdict[int, list[int]](list)
-        for target, index in last_use.items():
-            behind[index].append(target)
-        for index, part in enumerate(parts):
-            yield part
-            yield from (ModuleBox(nodes=(self.graph.nodes[target],)) for target in behind[index])
+        """Yield the parts, then the inputs that they use."""
+        yield from parts
+        nodes = chain.from_iterable(part.nodes for part in parts if part.beyond is None)
+        edges = (edge for node in nodes for edge in node.edges if isinstance(edge, InputEdge))
+        for target in dict.fromkeys(edge.target for edge in edges):
+            yield ModuleBox(nodes=(self.graph.nodes[target],))
 
     def _label(self, part: ModuleBox, outputs: Sequence[Output]) -> Hashable:
         """Return a value that is equal for parts that one box may stand for.

@@ -31,19 +31,18 @@ def _backward(graph: Graph) -> Iterator[StepInPicture]:
     for root in graph.roots:
         yield _step("start", root, sentences.describe_start(root, graph)), _at(root)
     visited = [(node.visited, node) for node in graph.nodes if node.visited is not None]
-    last: dict[tuple[int | None, int], TracedEdge] = {}  # to each output, the latest edge so far
+    reached: set[tuple[int, int]] = set()
     for _, node in sorted(visited, key=lambda pair: pair[0]):
-        before_hook = sentences.gradient_before_hook(node, last.get((node.index, 0)))
         if node.is_leaf:
-            yield _step("complete", node, sentences.describe_complete(node, before_hook)), _at(node)
+            yield _step("complete", node, sentences.describe_complete(node)), _at(node)
         for edge in node.edges:
             if edge.target is not None:
                 output = edge.target, edge.input_nr
-                is_first = output not in last
-                sentence = sentences.describe_pass(edge, graph, before_hook, is_first=is_first)
+                is_first = output not in reached
+                sentence = sentences.describe_pass(edge, graph, is_first=is_first)
                 sign = _along(edge, graph, arrows[node.index, edge.output_nr])
                 yield _step("pass", node, sentence, edge.output_nr), sign
-                last |= {output: edge} if edge.gradient is not None else {}
+                reached |= {output} if edge.gradient is not None else set()
 
 
 def _step(kind: Kind, node: TracedNode, sentence: str, edge: int | None = None) -> Step:

@@ -43,13 +43,13 @@ def describe_start(root: TracedNode, graph: Graph) -> str:
     return message("steps.start-with", node=full_name(root), gradient=gradient_text(root))
 
 
-def describe_pass(edge: TracedEdge, graph: Graph, before_hook: str, *, is_first: bool) -> str:
+def describe_pass(edge: TracedEdge, graph: Graph, *, is_first: bool) -> str:
     """Return the gradient that a node computes from what arrived, and which node gets it."""
     node, target = graph.nodes[edge.source], short_name(graph.nodes[edge.target or 0])
     ends = {"node": full_name(node), "target": target}
     if edge.gradient is None:
         return message("steps.nothing-passed", **ends)
-    gradients = {"arrived": _with_hook(node, before_hook), "passed": _full((edge.gradient,))}
+    gradients = {"arrived": _full(node.gradients), "passed": _full((edge.gradient,))}
     factor = _factor(node, edge)
     if factor is None:
         sentence = message("steps.passed", **ends, **gradients)
@@ -88,26 +88,11 @@ def _factor(node: TracedNode, edge: TracedEdge) -> str | None:
     return None
 
 
-def gradient_before_hook(node: TracedNode, last: TracedEdge | None) -> str:
-    """Return the gradient that had arrived before a hook changed it; nothing if none did."""
-    if last is None or node.gradients == (last.gradient_so_far,) or len(node.gradients) > 1:
-        return ""
-    return str(last.gradient_so_far)
-
-
-def describe_complete(leaf: TracedNode, before_hook: str) -> str:
+def describe_complete(leaf: TracedNode) -> str:
     """Return that the gradient of a leaf is complete."""
     grad = f"{leaf.leaf_name}.grad" if leaf.leaf_name else message("steps.its-grad")
-    gradient = _with_hook(leaf, before_hook)
+    gradient = _full(leaf.gradients)
     return message("steps.complete", leaf=short_name(leaf), gradient=gradient, grad=grad)
-
-
-def _with_hook(node: TracedNode, before_hook: str) -> str:
-    """Return the gradients at a node, and what they were before a hook changed them."""
-    gradient = _full(node.gradients)
-    if not before_hook:
-        return gradient
-    return message("steps.hooked", gradient=gradient, before=before_hook)
 
 
 def _full(tensors: tuple[TensorSummary | None, ...]) -> str:

@@ -59,7 +59,7 @@ class BackwardSteps:
         """Write a page of its own to step through.
 
         Everything is in the one text, and the page asks no network. Buttons and arrow keys go from
-        step to step, and a list has all of them in words, also on paper and without JavaScript.
+        step to step, and a list has all of them in words, also without JavaScript.
 
         Returns:
             A whole HTML document.

@@ -27,9 +27,7 @@ class GraphTrace(Graph):
         roots: The nodes at which a backward from the outputs would start.
         modules: The modules that nodes belong to and those around them, where they are known: from
             ``names=model``, or because a recording saw them run.
-        inputs: The tensors that came in from outside and need no gradient, as data does, as far as
-            nodes keep them: at the operations that the graph begins with, the targets of losses,
-            and, at any operation, what has a name.
+        inputs: The named tensors that need no gradient and that nodes keep, such as data.
     """
 
     def to_dot(self) -> str:

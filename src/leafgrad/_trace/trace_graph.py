@@ -11,7 +11,7 @@ from leafgrad._arguments.outputs import iter_outputs, root_nodes, unwrap_functor
 from leafgrad._arguments.signature import public_function
 from leafgrad._messages import message
 from leafgrad._record.record import Recording, log_of
-from leafgrad._trace.find_inputs import graph_inputs, names_of_memory
+from leafgrad._trace.find_inputs import graph_inputs
 from leafgrad._trace.gradients import Weights, add_gradients
 from leafgrad._trace.graph_trace import GraphTrace
 from leafgrad._trace.modules import traced_modules
@@ -115,8 +115,7 @@ def trace_graph(
             _check_attached(dict(named), [*reader.leaves.values()])
         nodes = reader.read(log, modules, saved=saved, infers_modules=recording is None)
         traced = traced_modules(nodes, modules, reader.calls)
-        memory = names_of_memory([*log.given_tensors(), *named], modules, log)
-        inputs = graph_inputs(nodes, reader.nodes, reader.leaves.values(), memory)
+        inputs = graph_inputs(nodes, reader.nodes, [*log.given_tensors(), *named], modules, log)
         starts = [reader.places[root] for root in dict.fromkeys(roots)]
         if values:
             nodes = add_values(nodes, starts, reader.graph, tensors, log)

@@ -69,7 +69,6 @@ let scale = 1;
 let isFitted = true; // until someone zooms
 let selected = null;
 let found = [];
-let elsewhere = -1; // the module that has what is looked for, where this view does not
 
 const middle = () => {
   const { left, top, width, height } = stage.getBoundingClientRect();
@@ -118,20 +117,10 @@ function look() {
   found = part ? view.words.flatMap((text, number) => (text.includes(part) ? [number] : [])) : [];
   view.light(part ? new Set(found) : null);
   output.textContent = part ? say("found", found.length) : hint;
-  elsewhere = part && !found.length ? within(part) : -1;
-  if (elsewhere >= 0) output.textContent = say("elsewhere", modules[elsewhere][0]);
 }
-
-// The innermost module whose view contains a text, -1 for none.
-const within = (part) =>
-  modules.findLastIndex((_, number) => {
-    const markup = (packed[to]?.[wholes + number]?.markup ?? "").replace(/<style>.*?<\/style>/s, "");
-    return new DOMParser().parseFromString(markup, "text/html").body.textContent.toLowerCase().includes(part);
-  });
 
 function next() {
   if (found.length) go(found[(found.indexOf(selected) + 1) % found.length]);
-  else if (elsewhere >= 0) show(wholes + elsewhere);
 }
 
 // Unpack the other views; an old browser has the first one alone.
@@ -229,19 +218,9 @@ function offer() {
   way.replaceChildren(...choices);
 }
 
-// The nearest box of the same row in a direction.
-function beside(number, way) {
-  const places = view.boxes.map((box) => box.getBoundingClientRect());
-  const away = (box) => (places[box].left - places[number].left) * way;
-  const row = [...places.keys()].filter((box) => Math.abs(places[box].top - places[number].top) < 2 && away(box) > 0);
-  return row.sort((one, two) => away(one) - away(two))[0];
-}
-
 const keys = {
   ArrowDown: () => step((number) => view.ahead[number][0]),
   ArrowUp: () => step((number) => view.back[number][0]),
-  ArrowLeft: () => step((number) => beside(number, -1)),
-  ArrowRight: () => step((number) => beside(number, 1)),
   Escape: () => select(null),
   Enter: () => enter(),
   Backspace: leave,

@@ -166,7 +166,7 @@ def _wholes(graph: Graph) -> list[View]:
     """Return the graph folded and in full, if it is small enough and the two differ."""
     folded = overview_of(graph)
     if len(folded.boxes) > MOST_BOXES:
-        raise ValueError(too_large(graph, len(folded.boxes)))
+        raise ValueError(too_large(len(folded.boxes)))
     if len(graph.nodes) > MOST_IN_VIEW:
         return [folded]
     full = view_of(graph, fold=False)

@@ -35,25 +35,16 @@ def svg(graph: Graph, *, fold: Fold, style: PictureStyle) -> str:
     """Draw a graph, or raise an error if there would be too many boxes."""
     style.check(graph)
     if fold is False and len(graph.nodes) > MOST_BOXES:
-        raise ValueError(too_large(graph, len(graph.nodes)))
+        raise ValueError(too_large(len(graph.nodes)))
     view = view_of(graph, fold=fold)
     if len(view.boxes) > MOST_BOXES:
-        raise ValueError(too_large(graph, len(view.boxes)))
+        raise ValueError(too_large(len(view.boxes)))
     return draw_view(graph, view, style).markup
 
 
-def too_large(graph: Graph, boxes: int) -> str:
-    """Return the message for too many boxes, with a fold that leaves few enough, if any."""
-    cure = message("errors.picture.cure-part")
-    folds: list[Fold] = [True]
-    if any(node.module for node in graph.nodes):
-        folds.append("*")
-    for fold in folds:
-        least = len(view_of(graph, fold=fold).boxes)
-        if least <= MOST_BOXES:
-            cure = message("errors.picture.cure-fold", fold=fold, count=least)
-            break
-    return message("errors.picture.boxes", most=MOST_BOXES, count=boxes, cure=cure)
+def too_large(boxes: int) -> str:
+    """Return the message for too many boxes."""
+    return message("errors.picture.boxes", most=MOST_BOXES, count=boxes)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
