@@ -107,20 +107,6 @@ def convolutions() -> Case:
     return network, lambda: network(torch.randn(2, 1, 8, 8)).sum()
 
 
-@model
-def generator_through_a_frozen_critic() -> Case:
-    both = nn.ModuleDict({"G": nn.Linear(2, 4), "D": nn.Linear(4, 1)})
-    both["D"].requires_grad_(False)
-    return both, lambda: both["D"](both["G"](torch.randn(3, 2))).mean()
-
-
-@model
-def tied_weights() -> Case:
-    network = nn.ModuleDict({"embedding": nn.Embedding(5, 4), "head": nn.Linear(4, 5, bias=False)})
-    network["head"].weight = network["embedding"].weight
-    return network, lambda: network["head"](network["embedding"](torch.tensor([1, 2]))).sum()
-
-
 def _checkpointed(*, use_reentrant: bool) -> Case:
     first, second, idle, last = (nn.Linear(4, 4) for _ in range(4))
     network = nn.Sequential(first, second, idle, last)
@@ -138,18 +124,6 @@ def _checkpointed(*, use_reentrant: bool) -> Case:
 @model
 def reentrant_blocks() -> Case:
     return _checkpointed(use_reentrant=True)
-
-
-@model
-def straight_through() -> Case:
-    network = nn.Linear(4, 4)
-
-    def run() -> Tensor:
-        h = network(torch.randn(4))
-        result: Tensor = (h + (h.round() - h).detach()).sum()
-        return result
-
-    return network, run
 
 
 def layers() -> nn.Sequential:
@@ -173,26 +147,6 @@ def selectively_checkpointed() -> Case:
         return h.sum()
 
     return network, run
-
-
-class Adapted(nn.Module):
-    """A frozen layer with a low-rank adapter."""
-
-    def __init__(self, base: nn.Linear) -> None:
-        super().__init__()
-        self.base = base.requires_grad_(requires_grad=False)
-        self.lora_a = nn.Linear(base.in_features, 2, bias=False)
-        self.lora_b = nn.Linear(2, base.out_features, bias=False)
-
-    def forward(self, x: Tensor) -> Tensor:
-        result: Tensor = self.base(x) + self.lora_b(self.lora_a(x))
-        return result
-
-
-@model
-def adapters() -> Case:
-    network = nn.Sequential(Adapted(nn.Linear(4, 4)), nn.Tanh(), Adapted(nn.Linear(4, 1)))
-    return network, lambda: network(torch.randn(2, 4)).sum()
 
 
 @model

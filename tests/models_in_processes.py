@@ -22,7 +22,7 @@ from torch._C._distributed_c10d import FileStore
 from torch.autograd.graph import saved_tensors_hooks
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
-from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.multiprocessing.spawn import start_processes
 from torch.nn.parallel import DistributedDataParallel
@@ -183,12 +183,6 @@ def replicated(rank: int, _: DeviceMesh) -> Case:
 
 
 @case
-def replicated_inside(rank: int, _: DeviceMesh) -> Case:
-    model = DistributedDataParallel(layers())
-    return Case(model.module, lambda: model(batch(rank)).square().sum())
-
-
-@case
 def replicated_with_an_idle_head(rank: int, _: DeviceMesh) -> Case:
     model = DistributedDataParallel(TwoHeads(), find_unused_parameters=True)
     return Case(model, lambda: model(batch(rank))[0].square().sum())
@@ -239,15 +233,6 @@ def sharded_with_an_idle_head(rank: int, mesh: DeviceMesh) -> Case:
 
 
 @case
-def sharded_and_partly_frozen(rank: int, mesh: DeviceMesh) -> Case:
-    model = layers()
-    model[0].requires_grad_(False)
-    for part in (model[0], model[2], model):
-        fully_shard(part, mesh=mesh, reshard_after_forward=True)
-    return Case(model, lambda: model(batch(rank)).square().sum())
-
-
-@case
 def sharded_without_synchronising(rank: int, mesh: DeviceMesh) -> Case:
     made = _sharded(rank, mesh, reshards=True)
     model: Any = made.model
@@ -272,15 +257,6 @@ def parallel_in_its_tensors(_: int, mesh: DeviceMesh) -> Case:
 def parallel_and_of_no_number(rank: int, mesh: DeviceMesh) -> Case:
     made = parallel_in_its_tensors(rank, mesh)
     return made._replace(loss=lambda: torch.sqrt(made.loss() * 0.0))
-
-
-@case
-def spread_by_hand(_: int, mesh: DeviceMesh) -> Case:
-    model: Any = nn.Module()
-    rows = distribute_tensor(torch.ones(4, 6), mesh, [Shard(0)])
-    columns = distribute_tensor(torch.ones(6, 4), mesh, [Replicate()])
-    model.rows, model.columns = nn.Parameter(rows), nn.Parameter(columns)
-    return Case(model, lambda: (model.rows @ model.columns).exp().sum())
 
 
 @case

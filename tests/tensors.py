@@ -11,13 +11,18 @@ def leaf(*shape: int) -> torch.Tensor:
     return torch.ones(*shape, requires_grad=True)
 
 
+def holding(*values: float) -> torch.Tensor:
+    """Return a leaf that has these values and requires grad."""
+    return torch.tensor(values, requires_grad=True)
+
+
 def node_of(tensor: torch.Tensor) -> Any:
     """Return the node of a result."""
     assert tensor.grad_fn is not None
     return tensor.grad_fn
 
 
-def outcome_of(function: Any, *inputs: torch.Tensor) -> Any:
+def outcome_of(function: Any, *inputs: Any) -> Any:
     """Apply a custom function."""
     return function.apply(*inputs)
 

@@ -17,19 +17,16 @@ USED, IDLE, NEVER = (
 )
 NAMES: dict[str, list[str]] = {
     "replicated": BEHIND_MODULE,
-    "replicated_inside": TWO,
     "replicated_with_an_idle_head": IDLE + USED,
     "replicated_with_a_static_graph": BEHIND_MODULE,
     "replicated_and_divided_by_zero": BEHIND_MODULE,
     "sharded_anew_after_forward": TWO,
     "sharded_anew_after_backward": TWO,
     "sharded_with_an_idle_head": ["0.bias", "0.weight", "1.used.bias", "1.used.weight"],
-    "sharded_and_partly_frozen": ["2.bias", "2.weight"],
     "sharded_without_synchronising": TWO,
     "parallel_in_its_tensors": TWO,
     "parallel_in_two_ways": TWO,
     "parallel_and_of_no_number": TWO,
-    "spread_by_hand": ["columns", "rows"],
 }
 """The leaves of each model, alike in both processes."""
 MODELS = [*NAMES, "replicated_with_another_head_in_each"]
@@ -83,7 +80,6 @@ def test_gathered_parameter_counts_while_it_is_alive(told: list[Any]) -> None:
         ("sharded_anew_after_forward", {"0.weight": [4, 4], "0.bias": [4], "2.weight": [2, 8]}),
         ("parallel_in_its_tensors", {"0.weight": [4, 4], "0.bias": [4], "2.weight": [4, 4]}),
         ("parallel_in_two_ways", {"0.weight": [4, 4], "0.bias": [4], "2.weight": [4, 4]}),
-        ("spread_by_hand", {"rows": [2, 6], "columns": [6, 4]}),
     ],
 )
 def test_local_part_is_described(model: str, parts: dict[str, Any], told: list[Any]) -> None:

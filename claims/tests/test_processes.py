@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from tests.processes import needs_fork
 from tests.proving import (
     Config,
     Judge,
     PageVerdict,
     Problem,
+    SpawnedWorkers,
     Workers,
     find_docstrings,
     forked,
@@ -91,6 +93,52 @@ def test_page_that_dies_or_hangs_is_red_at_the_cell_that_does(
     found = f"the page stopped here: {ENDS[line]}; what follows it was not executed (1)"
     assert verdict.problems == (Problem(7, found),)
     assert [check.passed for check in verdict.checks] == [True]
+
+
+SHOWN = """\
+```{{code-cell}} python
+x = 1
+print(x)
+#> 1
+assert x == 1
+{0}
+```
+
+```{{code-cell}} python
+assert x == 2
+```
+"""
+
+
+def test_page_is_judged_alike_in_a_spawned_process(judge_by: JudgeBy) -> None:
+    verdict = judge_by("spawn")(SHOWN.format("import sys; y = input"), timeout=30)
+    assert verdict.problems == (Problem(10, "claim is FALSE: x == 2, where x is 1"),)
+    assert [(check.kind, check.passed) for check in verdict.checks] == [
+        ("assert", True),
+        ("output", True),
+        ("assert", False),
+    ]
+
+
+@needs_fork
+def test_forked_child_of_a_spawned_page_reports_nothing(judge_by: JudgeBy) -> None:
+    forking = "import os\nif not os.fork(): os._exit(0)\n_ = os.wait()"
+    verdict = judge_by("spawn")(SHOWN.format(forking), timeout=30)
+    assert [problem.line for problem in verdict.problems] == [12]
+
+
+def test_processes_are_spawned_by_setting_or_without_fork(
+    claims: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    has_fork = hasattr(os, "fork") and sys.platform != "darwin"
+    with workers((), None) as usual:
+        assert isinstance(usual, SpawnedWorkers) is not has_fork
+    page = "{claim}`1 + 1 == 2`\n"
+    assert claims("verify", "page.md", toml="processes = 'spawn'\n", page=page).status == 0
+    monkeypatch.delattr(os, "fork", raising=False)
+    assert isinstance(workers((), None), SpawnedWorkers)
+    with pytest.raises(RuntimeError, match="no process can be forked here: let them be spawned"):
+        Workers(())
 
 
 UNFIT = {

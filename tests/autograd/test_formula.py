@@ -12,6 +12,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import _autograd
+from tests.tensors import node_of, outcome_of
 
 
 class Cube(torch.autograd.Function):
@@ -35,16 +36,6 @@ class CubeOnce(Cube):
         return (3 * ctx.saved_tensors[0] ** 2 * gradients[0], None)
 
 
-def applied(function: Any, x: torch.Tensor) -> torch.Tensor:
-    result: torch.Tensor = function.apply(x)
-    return result
-
-
-def node_of(tensor: torch.Tensor) -> Node:
-    assert tensor.grad_fn is not None
-    return tensor.grad_fn
-
-
 def test_node_of_shared_type_hides_saved_tensors() -> None:
     x = torch.ones(2, requires_grad=True)
     written = x * 1
@@ -52,7 +43,7 @@ def test_node_of_shared_type_hides_saved_tensors() -> None:
     hiding = [node_of(torch._foreach_exp([x])[0]), node_of(written)]
     showing = [
         node_of(x.exp()),
-        node_of(applied(Cube, x)),
+        node_of(outcome_of(Cube, x)),
         node_of(torch._foreach_div([x], [x])[0]),
     ]
     assert [_autograd.hides_saved(node) for node in hiding + showing] == [True] * 2 + [False] * 3
@@ -87,7 +78,7 @@ def test_sent_through_node_skips_hooks() -> None:
 
 def test_once_differentiable_backward_leads_to_refusal() -> None:
     x = torch.ones(2, requires_grad=True)
-    cube = applied(CubeOnce, x)
+    cube = outcome_of(CubeOnce, x)
     (gradient,) = _autograd.backward_alone(node_of(cube))
     assert _autograd.is_refusal(node_of(gradient))
     assert not _autograd.is_refusal(node_of(x.exp()))
@@ -95,7 +86,7 @@ def test_once_differentiable_backward_leads_to_refusal() -> None:
 
 def test_kept_tensors_include_saved_and_ctx() -> None:
     x = torch.ones(2, requires_grad=True)
-    cube = applied(Cube, x)
+    cube = outcome_of(Cube, x)
     assert [kept is x for kept in _autograd.kept_tensors(node_of(cube))] == [True, True]
 
 
@@ -112,14 +103,13 @@ def test_array_on_ctx_is_detected() -> None:
     x = torch.ones(2, requires_grad=True)
     numbers = x.detach().numpy()
     kept = [(numbers,), (numbers[0],), (numbers.astype(int),), (x, 2.0)]
-    settings: Any = Settings
-    results = [_autograd.keeps_array(node_of(settings.apply(x, *one))) for one in kept]
+    results = [_autograd.keeps_array(node_of(outcome_of(Settings, x, *one))) for one in kept]
     assert results == [True, False, False, False]
 
 
 def test_backward_alone_is_recorded_and_fires_no_hook() -> None:
     x = torch.full((2,), 2.0, requires_grad=True)
-    result = applied(Cube, x)
+    result = outcome_of(Cube, x)
     result.register_hook(lambda _: pytest.fail("a hook ran"))
     (gradient,) = _autograd.backward_alone(node_of(result))
     assert torch.equal(gradient, 12 * _autograd.recorded_backward(node_of(result))[0][0])
@@ -129,7 +119,7 @@ def test_backward_alone_is_recorded_and_fires_no_hook() -> None:
 
 def test_recorded_backward_answers_for_each_edge() -> None:
     x = torch.ones(3, requires_grad=True)
-    for result in (x * torch.ones(3), applied(Cube, x)):
+    for result in (x * torch.ones(3), outcome_of(Cube, x)):
         sent, gradients = _autograd.recorded_backward(node_of(result))
         assert sent[0].requires_grad
         assert len({*sent[0].tolist(), 1.0, 2.0}) == 5

@@ -10,12 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import _autograd
-from tests.tensors import leaf
-
-
-def node_of(tensor: torch.Tensor) -> Any:
-    assert tensor.grad_fn is not None
-    return tensor.grad_fn
+from tests.tensors import holding, leaf, node_of
 
 
 def test_signed_undoes_unsigned_arguments() -> None:
@@ -158,10 +153,6 @@ def test_intercepted_tensor_is_no_number() -> None:
     others = [torch.ones(1), torch.tensor(1.0).requires_grad_(), torch.tensor(1j)]
     assert seen == [None, None, None, 2]
     assert [*map(_autograd.as_number, [*others, torch.nn.Parameter(number)])] == [None] * 4
-
-
-def holding(*values: float) -> torch.Tensor:
-    return torch.tensor(values, requires_grad=True)
 
 
 def results(node: Any) -> list[tuple[str, int, list[float]]]:

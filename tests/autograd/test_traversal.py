@@ -10,7 +10,7 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._autograd import traversal
 from tests.apart import RunApart
-from tests.tensors import leaf, node_of
+from tests.tensors import holding, leaf, node_of
 
 NAME_STEP_BY_STEP = """
 import threading
@@ -115,10 +115,6 @@ def test_walk_to_leaf_finds_its_edge() -> None:
     assert list(nodes) == [node_of(a)]
     assert edge == _autograd.edge_by_use(y)
     assert traversal.walk_to(leaf(2), node_of(a)) == ({}, None)
-
-
-def holding(*values: float) -> torch.Tensor:
-    return torch.tensor(values, requires_grad=True)
 
 
 def test_numbered_output_is_number_of_node_and_output() -> None:

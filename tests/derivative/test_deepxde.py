@@ -44,59 +44,51 @@ def few(x: Tensor) -> Tensor:
     return torch.sin(x[:, :1] * x[:, 1:]) + x[:, :1] ** 3
 
 
-@pytest.fixture
-def options(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """How `higher_order_grad` is asked, call by call."""
-    seen: list[dict[str, Any]] = []
+class Asked:
+    """What `higher_order_grad` is asked for, call by call."""
 
-    def noted(y: Tensor, x: Tensor, orders: list[tuple[int, ...]], **options: Any) -> Any:
-        seen.append(options)
+    def __init__(self) -> None:
+        self.orders: list[Any] = []
+        self.options: list[dict[str, Any]] = []
+
+    def __call__(self, y: Tensor, x: Tensor, orders: Any, **options: Any) -> Any:
+        self.orders.append(orders)
+        self.options.append(options)
         return higher_order_grad(y, x, orders, **options)
 
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    noted = Asked()
     monkeypatch.setattr(deepxde, "higher_order_grad", noted)
-    return seen
+    return noted
 
 
-@pytest.mark.parametrize(("count", "asked"), [(64, [{"method": "reverse"}]), (65, [{}])])
+@pytest.mark.parametrize(("count", "options"), [(64, [{"method": "reverse"}]), (65, [{}])])
 def test_few_points_use_two_reverse_passes(
-    count: int, asked: list[dict[str, Any]], options: list[dict[str, Any]]
+    count: int, options: list[dict[str, Any]], asked: Asked
 ) -> None:
     x = torch.rand(count, 2, dtype=torch.float64, requires_grad=True)
     y = few(x)
     assert_same(patched().hessian(y, x, i=0, j=1), nested(y, x, 0, 0, 1))
-    assert options == asked
+    assert asked.options == options
 
 
-def test_many_channels_or_orders_do_not_use_two_reverse_passes(
-    options: list[dict[str, Any]],
-) -> None:
+def test_many_channels_or_orders_do_not_use_two_reverse_passes(asked: Asked) -> None:
     grad, x = patched(), points()
     y, z = few(x), outputs(x)
     assert_same(grad.hessian(z, x, component=1, i=0, j=1), nested(z, x, 1, 0, 1))
     y_xx = grad.hessian(y, x, i=0, j=0)
     assert_same(grad.jacobian(y_xx, x, i=0, j=1), nested(y, x, 0, 0, 0, 1))
-    assert options == [{}, {"method": "reverse"}, {}]
+    assert asked.options == [{}, {"method": "reverse"}, {}]
 
 
-def test_refusal_of_reverse_mode_falls_back_to_other_method(options: list[dict[str, Any]]) -> None:
+def test_refusal_of_reverse_mode_falls_back_to_other_method(asked: Asked) -> None:
     x = points()
     y = torch.nn.functional.layer_norm(torch.cat([few(x), x], 1), (3,))[:, :1]
     found = patched().hessian(y, x, i=0, j=1)
     assert_same(found, higher_order_grad(y, x, (1, 1), method="taylor"))
-    assert options == [{"method": "reverse"}, {}]
-
-
-@pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[list[tuple[int, ...]]]:
-    """What `higher_order_grad` is asked for, call by call."""
-    seen: list[list[tuple[int, ...]]] = []
-
-    def noted(y: Tensor, x: Tensor, orders: list[tuple[int, ...]], **options: Any) -> Any:
-        seen.append(orders)
-        return higher_order_grad(y, x, orders, **options)
-
-    monkeypatch.setattr(deepxde, "higher_order_grad", noted)
-    return seen
+    assert asked.options == [{"method": "reverse"}, {}]
 
 
 @pytest.mark.parametrize("i", [0, 1])
@@ -123,7 +115,7 @@ def test_single_entry_needs_no_index() -> None:
     assert_same(grad.hessian(x**3, x), 6 * x)
 
 
-def test_derivative_of_derivative_has_higher_order(calls: list[list[tuple[int, ...]]]) -> None:
+def test_derivative_of_derivative_has_higher_order(asked: Asked) -> None:
     grad, x = patched(), points()
     y = outputs(x)
     row = grad.jacobian(y, x, i=0)
@@ -131,15 +123,13 @@ def test_derivative_of_derivative_has_higher_order(calls: list[list[tuple[int, .
     twice = grad.hessian(y, x, component=1, i=0, j=0)
     assert_same(grad.hessian(twice, x, i=1, j=0), nested(y, x, 1, 0, 0, 1, 0))
     assert_same(grad.jacobian(twice * y[:, :1], x, j=1), nested(twice * y[:, :1], x, 0, 1))
-    assert calls == [[(1, 0), (0, 1)], [(1, 1)], [(2, 0)], [(3, 1)], [(0, 1)]]
+    assert asked.orders == [[(1, 0), (0, 1)], [(1, 1)], [(2, 0)], [(3, 1)], [(0, 1)]]
 
 
-def test_next_step_computes_requests_of_last_step_in_one_call(
-    calls: list[list[tuple[int, ...]]],
-) -> None:
+def test_next_step_computes_requests_of_last_step_in_one_call(asked: Asked) -> None:
     grad = patched()
     for step in range(2):
-        calls.clear()
+        asked.orders.clear()
         x = points()
         y = outputs(x)
         found = [grad.jacobian(y, x, i=0, j=1), grad.hessian(y, x, component=1)]
@@ -150,12 +140,10 @@ def test_next_step_computes_requests_of_last_step_in_one_call(
             assert_same(one, other)
         grad.clear()
         first = [[(0, 1)], [(2, 0)], [(4, 0)]]
-        assert calls == (first if step == 0 else [[(0, 1), (2, 0), (4, 0)]])
+        assert asked.orders == (first if step == 0 else [[(0, 1), (2, 0), (4, 0)]])
 
 
-def test_step_that_starts_differently_computes_nothing_ahead(
-    calls: list[list[tuple[int, ...]]],
-) -> None:
+def test_step_that_starts_differently_computes_nothing_ahead(asked: Asked) -> None:
     grad = patched()
     for orders in ([0, 1], [1]):
         x = points()
@@ -164,7 +152,7 @@ def test_step_that_starts_differently_computes_nothing_ahead(
             grad.hessian(y, x, i=j, j=j)
     x = points(3)  # new points start another step without a call of clear()
     grad.jacobian(x.prod(dim=1, keepdim=True), x, j=2)
-    assert calls == [[(2, 0)], [(0, 2)], [(0, 2), (2, 0)], [(0, 0, 1)]]
+    assert asked.orders == [[(2, 0)], [(0, 2)], [(0, 2), (2, 0)], [(0, 0, 1)]]
 
 
 def test_outputs_of_one_step_are_kept_apart() -> None:

@@ -420,10 +420,7 @@ SMOOTHED = cubing(lambda c, g: 3 * c.saved_tensors[0].mean() ** 2 * g)
 # What each backward lacks, by the key of the message.
 SHORTCOMINGS: dict[str, tuple[str, Any]] = {
     "once": ("once", ONCE),
-    "no graph": (
-        "nothing",
-        cubing(lambda c, g: 3 * c.saved_tensors[0].detach() ** 2 * g.detach()),
-    ),
+    "no graph": ("nothing", cubing(lambda c, g: 3 * c.saved_tensors[0].detach() ** 2 * g.detach())),
     "half a graph": ("unused", cubing(lambda c, g: 3 * c.saved_tensors[0].detach() ** 2 * g)),
     "a list": ("no-graph", cubing(lambda c, g: c.kept[0] * g, lambda x: [3 * x**2])),
     "a dict": ("no-graph", cubing(lambda c, g: c.kept["of"][0] * g, lambda x: {"of": [3 * x**2]})),

@@ -96,10 +96,7 @@ IN_THIRD = torch.arange(4)[:, None] == 2
 # Programs that only seem to mix rows, beside equivalents that obviously do not.
 WRITTEN_OUT: dict[str, tuple[Program, Program]] = {
     "chunks": (lambda x: torch.cat(x.sin().split(2)), torch.sin),
-    "reshaped": (
-        lambda x: x.reshape(2, 4).sin().reshape(4, 2).flip(1),
-        lambda x: x.sin().flip(1),
-    ),
+    "reshaped": (lambda x: x.reshape(2, 4).sin().reshape(4, 2).flip(1), lambda x: x.sin().flip(1)),
     "diagonal": (
         lambda x: (x[:, :1] * x[:, 1:].t()).diagonal()[:, None],
         lambda x: x[:, :1] * x[:, 1:],

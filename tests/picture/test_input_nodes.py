@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from leafgrad import GraphTrace, record, trace_graph
 from tests.picture.picture import picture_of
+from tests.picture.test_svg import texts
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -14,10 +15,6 @@ SVG = "{http://www.w3.org/2000/svg}"
 def perceptron() -> GraphTrace:
     model, x = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1)), torch.ones(2, 4)
     return trace_graph(model(x).sum(), names={"model": model, "x": x})
-
-
-def texts(picture: str) -> list[str]:
-    return [text.text or "" for text in ET.fromstring(picture).iter(f"{SVG}text")]
 
 
 def told(picture: str) -> list[list[str]]:

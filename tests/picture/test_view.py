@@ -10,13 +10,7 @@ from torch.autograd.graph import get_gradient_edge
 from leafgrad import GraphTrace, trace_graph
 from tests.models import MODELS, polynomial, transformer, wide
 from tests.picture.picture import Picture, picture_of
-
-
-def chain(steps: int) -> GraphTrace:
-    y = torch.ones(2, requires_grad=True)
-    for _ in range(steps):
-        y = y.sin()
-    return trace_graph(y.sum())
+from tests.picture.test_svg import chain
 
 
 def copies(picture: Picture) -> list[int]:

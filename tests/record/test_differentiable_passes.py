@@ -1,6 +1,5 @@
 """Which order of derivative each node belongs to, as a recording saw the passes."""
 
-import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -106,6 +105,3 @@ def test_passes_without_create_graph_are_not_counted() -> None:
     assert set(orders(traced(trained))) == {0}
 
 
-def test_orders_survive_json() -> None:
-    trace = traced(lambda x: slope(x.tanh(), x))
-    assert pickle.loads(pickle.dumps(trace)) == trace

@@ -26,32 +26,6 @@ def chain(steps: int = STEPS, start: torch.Tensor | None = None) -> list[torch.T
     return steps_made
 
 
-def diamonds() -> torch.Tensor:
-    x = torch.ones(1, requires_grad=True)
-    for _ in range(STEPS // 3):
-        x = x.sin() + x.cos()
-    return x
-
-
-class Passing(torch.autograd.Function):
-    """A custom function, whose node is a Python object from the start."""
-
-    @staticmethod
-    def forward(_: Any, x: torch.Tensor) -> torch.Tensor:
-        return x + 1
-
-    @staticmethod
-    def backward(_: Any, *gradients: Any) -> Any:
-        return gradients[0]
-
-
-def custom_functions() -> torch.Tensor:
-    x, function = torch.ones(1, requires_grad=True), Passing  # type: torch.Tensor, Any
-    for _ in range(STEPS):
-        x = function.apply(x).sin()
-    return x
-
-
 def tangle(seed: int) -> list[torch.Tensor]:
     """Give each node up to three successors among the last four."""
     choose = random.Random(seed)
@@ -59,23 +33,6 @@ def tangle(seed: int) -> list[torch.Tensor]:
     for _ in range(2 * STEPS):
         steps.append(torch.stack(choose.choices(steps[-4:], k=choose.randint(1, 3))).sum(0))
     return steps
-
-
-def traced_and_freed(make: Callable[[], torch.Tensor]) -> Callable[[], None]:
-    def scenario() -> None:
-        y = make()
-        trace_graph(y)
-        del y
-
-    return scenario
-
-
-def the_trace_goes_first() -> None:
-    y = chain()[-1]
-    trace = trace_graph(y)
-    assert trace.depth == STEPS
-    del trace
-    del y
 
 
 def a_tensor_is_kept_in_the_middle() -> None:
@@ -99,14 +56,6 @@ def a_rail_is_kept_beside_a_rail() -> None:
     del y
     kept.pop()
     kept.pop()
-
-
-def steps_go_from_the_first_on() -> None:
-    steps = chain()
-    trace_graph(steps[-1])
-    steps.reverse()
-    while steps:
-        steps.pop()
 
 
 def a_backward_comes_in_between() -> None:
@@ -178,12 +127,8 @@ def nothing_guards_it() -> None:
 
 
 SCENARIOS: dict[str, Callable[[], None]] = {
-    "the trace goes first": the_trace_goes_first,
-    "diamonds": traced_and_freed(diamonds),
-    "custom functions": traced_and_freed(custom_functions),
     "a tensor is kept in the middle": a_tensor_is_kept_in_the_middle,
     "a rail is kept beside a rail": a_rail_is_kept_beside_a_rail,
-    "steps go from the first on": steps_go_from_the_first_on,
     "a backward comes in between": a_backward_comes_in_between,
     "gradients of gradients": gradients_of_gradients,
     "tangles go in any order": tangles_go_in_any_order,

@@ -14,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from leafgrad import diagnose, trace_graph
 from tests.diagnosis.programs import FAILING, code_of
+from tests.tensors import outcome_of
 
 
 def leaf(*shape: int) -> Tensor:
@@ -64,10 +65,6 @@ class InPlace(torch.autograd.Function):
     @staticmethod
     def backward(_: Any, *gradients: Any) -> Any:
         return 2 * gradients[0]
-
-
-def applied(function: Any, *inputs: Any) -> Any:
-    return function.apply(*inputs)
 
 
 def written_through_views(x: Tensor) -> Tensor:
@@ -124,16 +121,16 @@ def several_losses(x: Tensor) -> list[Tensor]:
 
 
 KINDS: dict[str, Callable[[Tensor], Any]] = {
-    "custom, old style": lambda x: applied(Old, x, "text"),
-    "custom, new style": lambda x: applied(New, x),
-    "custom, in place": lambda x: applied(InPlace, x * 1).sin(),
+    "custom, old style": lambda x: outcome_of(Old, x, "text"),
+    "custom, new style": lambda x: outcome_of(New, x),
+    "custom, in place": lambda x: outcome_of(InPlace, x * 1).sin(),
     "views that were written into": written_through_views,
     "checkpoint": lambda x: checkpoint(lambda x: x.sin().exp(), x, use_reentrant=False),
     "checkpoint, reentrant": lambda x: checkpoint(lambda x: x.sin().exp(), x, use_reentrant=True),
     "saved-tensor hooks": under_hooks,
     "double backward": double_backward,
-    "vmap": torch.vmap(lambda row: applied(New, row).exp()),
-    "gradients by func": lambda x: torch.func.grad(lambda x: applied(New, x).sum())(x) * x,
+    "vmap": torch.vmap(lambda row: outcome_of(New, row).exp()),
+    "gradients by func": lambda x: torch.func.grad(lambda x: outcome_of(New, x).sum())(x) * x,
     "compiled": compiled,
     "foreach": lambda x: torch._foreach_div([x, x * 2], [x.exp(), x + 1]),
     "foreach that hides": lambda x: torch._foreach_mul([x, x * 2], [x.exp(), x + 1]),

@@ -14,12 +14,9 @@ from leafgrad import GraphTrace, trace_graph
 from leafgrad.types import TensorSummary
 from tests.messages import exactly
 from tests.models import Half
+from tests.tensors import holding
 
 Tensors = dict[str, torch.Tensor]
-
-
-def leaf(*values: float) -> torch.Tensor:
-    return torch.tensor(values, requires_grad=True)
 
 
 def number(value: float) -> torch.Tensor:
@@ -63,7 +60,7 @@ def gradients(trace: GraphTrace) -> dict[str | None, Any]:
 
 
 def test_grad_outputs_weigh_elements() -> None:
-    x = leaf(1.0, 2.0)
+    x = holding(1.0, 2.0)
     y = x * x
     trace = trace_graph(y, gradients=True, grad_outputs=torch.tensor([1.0, 10.0]))
     arrived = trace.leaves[0].gradients[0]
@@ -93,14 +90,14 @@ def test_output_inside_graph_of_another_adds_its_weight() -> None:
 
 
 def test_unused_output_of_node_has_no_gradient() -> None:
-    first, _, last = leaf(1.0, 2.0, 3.0).unbind()
+    first, _, last = holding(1.0, 2.0, 3.0).unbind()
     trace = trace_graph(first * 2 + last * 5, gradients=True)
     (unbind,) = (node for node in trace.nodes if node.name == "UnbindBackward0")
     assert [g and g.numbers for g in unbind.gradients] == [(2.0,), None, (5.0,)]
 
 
 def test_no_gradient_arrives_where_backward_returns_none() -> None:
-    x, y = leaf(2.0), leaf(3.0)
+    x, y = holding(2.0), holding(3.0)
     made: Any = Half.apply(x, y.exp())  # type: ignore[no-untyped-call]
     trace = trace_graph(made.sum(), names={"x": x, "y": y}, gradients=True)
     assert gradients(trace)["y"] is None
@@ -212,7 +209,7 @@ def edge(tensor: torch.Tensor) -> GradientEdge:
 
 
 COMPLEX = torch.tensor(1j, requires_grad=True) * 2
-TWO = leaf(1.0, 2.0).sin()
+TWO = holding(1.0, 2.0).sin()
 
 
 @pytest.mark.parametrize(

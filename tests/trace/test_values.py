@@ -2,7 +2,6 @@
 
 import math
 import weakref
-from collections.abc import Callable
 
 import pytest
 import torch
@@ -10,11 +9,8 @@ import torch
 from leafgrad import GraphTrace, record, trace_graph
 from tests.apart import RunApart
 from tests.processes import needs_posix
-from tests.tensors import Doubled, outcome_of
-
-
-def leaf(*values: float) -> torch.Tensor:
-    return torch.tensor(values, requires_grad=True)
+from tests.tensors import Doubled, holding, outcome_of
+from tests.trace.test_gradients import classic
 
 
 def told(trace: GraphTrace) -> dict[str, list[str | None]]:
@@ -23,12 +19,6 @@ def told(trace: GraphTrace) -> dict[str, list[str | None]]:
         node.leaf_name or node.name: [v if v is None else str(v) for v in node.values]
         for node in trace.nodes
     }
-
-
-def classic() -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
-    x = torch.tensor(4.0, dtype=torch.float64, requires_grad=True)
-    y = torch.tensor(math.pi, dtype=torch.float64, requires_grad=True)
-    return x * x + torch.sin(2 * y), {"x": x, "y": y}
 
 
 # --- Where values come from
@@ -59,7 +49,7 @@ def test_recording_has_every_value() -> None:
 
 def test_recorded_value_is_from_before_later_writes() -> None:
     with record(values=True) as recording:
-        x = leaf(2.0)
+        x = holding(2.0)
         y = x * 3
         y.mul_(10)
     trace = trace_graph(y, recording=recording, values=True)
@@ -67,7 +57,7 @@ def test_recorded_value_is_from_before_later_writes() -> None:
 
 
 def test_tensor_written_in_place_has_no_value() -> None:
-    x = leaf(2.0)
+    x = holding(2.0)
     y = x * 3
     z = y.sin()
     y.add_(1)
@@ -76,7 +66,7 @@ def test_tensor_written_in_place_has_no_value() -> None:
 
 def test_each_output_has_its_value() -> None:
     with record(values=True) as recording:
-        one, other = leaf(1.0, 2.0).unbind()
+        one, other = holding(1.0, 2.0).unbind()
         z = one * other
     trace = trace_graph(z, recording=recording, values=True)
     assert told(trace)["UnbindBackward0"] == ["1", "2"]
@@ -84,7 +74,7 @@ def test_each_output_has_its_value() -> None:
 
 def test_value_of_custom_function_is_seen_when_used() -> None:
     with record(values=True) as recording:
-        z = outcome_of(Doubled, leaf(3.0)) + 1
+        z = outcome_of(Doubled, holding(3.0)) + 1
     assert told(trace_graph(z, recording=recording, values=True))["DoubledBackward"] == ["6"]
 
 
@@ -98,21 +88,11 @@ def test_meta_tensor_has_no_value() -> None:
     }
 
 
-# --- Values that are not finite
-
-
-def recorded(function: Callable[[torch.Tensor], torch.Tensor], *values: float) -> GraphTrace:
-    x = leaf(*values)
-    with record(values=True) as recording:
-        y = function(x)
-    return trace_graph(y, names={"x": x}, recording=recording, values=True)
-
-
 # --- No side effects
 
 
 def test_values_keep_no_tensor_alive() -> None:
-    x = leaf(1.0)
+    x = holding(1.0)
     with record(values=True) as recording:
         y = x.exp()
     trace = trace_graph(y, recording=recording, values=True, gradients=True)

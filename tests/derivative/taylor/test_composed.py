@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from leafgrad import higher_order_grad, laplacian
+from leafgrad import higher_order_grad
 from tests.derivative.taylor.oracle import (
     assert_same,
     assert_same_recorded_or_not,
@@ -77,30 +77,6 @@ def test_layers_with_activation_match_nested_reverse(
         assert_same_recorded_or_not(ours, theirs, sources)
     found = higher_order_grad(outputs, x, orders, method="taylor", create_graph=False)
     assert_same([*map(mixed, found)], theirs)
-
-
-@pytest.mark.parametrize("name", ACTIVATIONS)
-@pytest.mark.sweep
-def test_laplacians_of_activation_match_nested_reverse(name: str) -> None:
-    activation = ACTIVATIONS[name]
-    x, first, second = rows(5, 3), rows(3, 4), rows(4, 2)
-    outputs = activation(activation(x @ (first - 1)) @ (second - 1))
-    ours, theirs = (laplacian(outputs, x, method=method) for method in METHODS)
-    assert_same_thrice([ours], [theirs], [x, first, second])
-
-
-@pytest.mark.sweep
-@pytest.mark.parametrize("name", ACTIVATIONS)
-@pytest.mark.parametrize("order", [1, 2, 4])
-def test_gradients_of_derivatives_match_finite_differences(name: str, order: int) -> None:
-    x = rows(3, 1)
-
-    def derivative(weight: Tensor) -> Tensor:
-        return higher_order_grad(ACTIVATIONS[name](x * weight), x, order, method="taylor")
-
-    weight = torch.tensor([-0.7, 0.9], dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(derivative, weight)
-    assert torch.autograd.gradgradcheck(derivative, weight)
 
 
 @pytest.mark.parametrize("name", ["SiLU", "GELU", "Softplus", "ELU"])

@@ -84,50 +84,14 @@ def detached(ctx: Any, *given: Series | None) -> Jet:
     return x + (a * x).sin() ** 2 / a
 
 
-def without_return(ctx: Any, *given: Series | None) -> None:
-    right(ctx, *given)
+def giving(change: Callable[[Jet, Any], Any]) -> Any:
+    """Return the right rule with something done to its jet and series."""
 
+    def rule(ctx: Any, *given: Series | None) -> Any:
+        jet = right(ctx, *given)
+        return change(jet, jet.series)
 
-def of_a_tensor(ctx: Any, *given: Series | None) -> Tensor:
-    return right(ctx, *given).value
-
-
-def in_a_list(ctx: Any, *given: Series | None) -> list[Any]:
-    return [right(ctx, *given).value]
-
-
-def twice(ctx: Any, *given: Series | None) -> list[Jet]:
-    return [right(ctx, *given)] * 2
-
-
-def of_another_shape(ctx: Any, *given: Series | None) -> Jet:
-    jet = right(ctx, *given)
-    assert jet.series is not None
-    return Jet(jet.value.flatten(), jet.series)
-
-
-def with_a_series_of_another_shape(ctx: Any, *given: Series | None) -> Series:
-    jet = right(ctx, *given)
-    assert jet.series is not None
-    return jet.series.viewed((5,))
-
-
-def with_a_series_of_too_many_axes(ctx: Any, *given: Series | None) -> Series:
-    jet = right(ctx, *given)
-    assert jet.series is not None
-    return jet.series.viewed((1, 5, 1))
-
-
-def rounded(ctx: Any, *given: Series | None) -> Series:
-    jet = right(ctx, *given)
-    assert jet.series is not None
-    return jet.series.changed(jet.series.stack.float())
-
-
-def complex_one(ctx: Any, *given: Series | None) -> Series:
-    jet = right(ctx, *given)
-    assert jet.series is not None
-    return jet.series.changed(jet.series.stack + 0j)
+    return rule
 
 
 # --- Functions that can have a rule
@@ -217,17 +181,33 @@ def test_jet_needs_a_tensor_and_a_series(value: Any, series: Any, pattern: str) 
 @pytest.mark.parametrize(
     ("rule", "error", "pattern"),
     [
-        (without_return, TypeError, words("rule.none", function="Snake")),
-        (of_a_tensor, TypeError, words("rule.tensor", type="Tensor")),
-        (in_a_list, TypeError, words("rule.tensor")),
-        (lambda *_: [5], TypeError, words("rule.type", type="int") + "$"),
-        (twice, ValueError, words("rule.count", wanted=1, count=2)),
-        (lambda *_: [], ValueError, words("rule.count", count=0)),
-        (of_another_shape, ValueError, words("rule.value-shape", wanted=(5, 1), shape=(5,))),
-        (with_a_series_of_another_shape, ValueError, words("rule.series-shape", shape=(5,))),
-        (with_a_series_of_too_many_axes, ValueError, words("rule.series-shape", shape=(1, 5, 1))),
-        (rounded, ValueError, words("rule.dtype", dtype="torch.float32")),
-        (complex_one, ValueError, words("rule.dtype", dtype="torch.complex128")),
+        (giving(lambda *_: None), TypeError, words("rule.none", function="Snake")),
+        (giving(lambda jet, _: jet.value), TypeError, words("rule.tensor", type="Tensor")),
+        (giving(lambda jet, _: [jet.value]), TypeError, words("rule.tensor")),
+        (giving(lambda *_: [5]), TypeError, words("rule.type", type="int") + "$"),
+        (giving(lambda jet, _: [jet] * 2), ValueError, words("rule.count", wanted=1, count=2)),
+        (giving(lambda *_: []), ValueError, words("rule.count", count=0)),
+        (
+            giving(lambda jet, series: Jet(jet.value.flatten(), series)),
+            ValueError,
+            words("rule.value-shape", wanted=(5, 1), shape=(5,)),
+        ),
+        (giving(lambda _, s: s.viewed((5,))), ValueError, words("rule.series-shape", shape=(5,))),
+        (
+            giving(lambda _, series: series.viewed((1, 5, 1))),
+            ValueError,
+            words("rule.series-shape", shape=(1, 5, 1)),
+        ),
+        (
+            giving(lambda _, series: series.changed(series.stack.float())),
+            ValueError,
+            words("rule.dtype", dtype="torch.float32"),
+        ),
+        (
+            giving(lambda _, series: series.changed(series.stack + 0j)),
+            ValueError,
+            words("rule.dtype", dtype="torch.complex128"),
+        ),
     ],
 )
 @pytest.mark.parametrize("method", ["auto", "taylor"])

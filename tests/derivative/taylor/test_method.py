@@ -1,5 +1,6 @@
 """Which method answers: what Taylor mode proves of rows, refuses and leaves to nested reverse."""
 
+import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.utils.checkpoint import checkpoint
 
 from leafgrad import Jet, Series, higher_order_grad, taylor_rule
 from tests.derivative.refusals import words
+from tests.tensors import Cube, outcome_of
 
 
 def points(*batch: int) -> Tensor:
@@ -50,20 +52,13 @@ def test_first_order_needs_one_backward_pass() -> None:
 # --- Operations without a rule
 
 
-class Cube(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor) -> Tensor:
-        ctx.save_for_backward(x)
-        return x**3
+class KnownCube(Cube):
+    """Has a rule, and a backward that can be differentiated once."""
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Any) -> Any:
         return 3 * ctx.saved_tensors[0] ** 2 * gradients[0]
-
-
-class KnownCube(Cube):
-    """The same, with a rule."""
 
 
 class SumAndDifference(torch.autograd.Function):
@@ -90,23 +85,16 @@ def sum_and_difference(_: Any, x: Series, y: Series | None) -> list[Series | Non
     return [x if y is None else x + y, x if y is None else x - y]
 
 
-def applied(function: Any, *inputs: Tensor) -> Any:
-    return function.apply(*inputs)
-
-
 def test_error_names_line_of_custom_function() -> None:
     x = points(3)
     line = Cube.forward.__code__.co_firstlineno
-    assert_refused(
-        words("register-rule", node="CubeBackward", where=f" ({__file__}:{line})"),
-        applied(Cube, x),
-        x,
-    )
+    where = f" ({inspect.getsourcefile(Cube)}:{line})"
+    assert_refused(words("register-rule", node="CubeBackward", where=where), outcome_of(Cube, x), x)
 
 
 def test_custom_rule_differentiates_once_differentiable_function() -> None:
     x = points(3)
-    outputs = applied(KnownCube, x.sin()).sum(1)
+    outputs = outcome_of(KnownCube, x.sin()).sum(1)
     answer = higher_order_grad(outputs, x, [(1, 0), (3, 0)])
     written_out = (x.sin() ** 3).sum(1)
     for one, other in zip(answer, higher_order_grad(written_out, x, [(1, 0), (3, 0)]), strict=True):
@@ -120,7 +108,7 @@ def test_custom_rule_differentiates_once_differentiable_function() -> None:
 def test_custom_rule_supports_several_inputs_and_outputs() -> None:
     x, y = points(3), points(3).detach()
     for other in (y, y.clone().requires_grad_(), x.cos()):
-        plus, minus = applied(SumAndDifference, x.sin(), other)
+        plus, minus = outcome_of(SumAndDifference, x.sin(), other)
         expected = (x.sin() + other) * (x.sin() - other) ** 2
         assert_same(
             higher_order_grad((plus * minus**2).sum(1), x, (3, 0), method="taylor"),
