@@ -103,5 +103,3 @@ def test_passes_without_create_graph_are_not_counted() -> None:
         return x.tanh()
 
     assert set(orders(traced(trained))) == {0}
-
-
