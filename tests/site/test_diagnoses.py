@@ -8,8 +8,7 @@ from bs4 import BeautifulSoup
 from diagnoses import ON_PAGE, results
 
 import leafgrad
-from leafgrad._diagnosis.registry import CHECKS
-from tests.diagnosis.programs import ROOT
+from tests.diagnosis.programs import PROGRAMS, ROOT
 from tests.site.built import SITE, needs_site
 
 FILES = sorted((ROOT / "docs" / "how-to").glob("*.md"))
@@ -22,8 +21,8 @@ RAISED = [code for code, words in WORDS.items() if "pytorch" in words]
 
 def test_each_code_has_its_section_once() -> None:
     explained = [code for codes in PAGES.values() for code in codes]
-    registered = {code for check in CHECKS for code in check.codes}
-    assert sorted(explained) == sorted(registered | {*RAISED})
+    provoked = {file.stem for file in PROGRAMS.glob("*.py")}
+    assert sorted(explained) == sorted(provoked | {*RAISED})
 
 
 @needs_site
