@@ -192,7 +192,6 @@ def print_graphs(graphs: Mapping[str, Callable[[], torch.Tensor]]) -> None:
 
 FORMS: dict[str, Callable[[GraphTrace], object]] = {
     "text": str,
-    "to_dot": GraphTrace.to_dot,
     "to_svg": GraphTrace.to_svg,
 }
 WRITTEN: dict[str, Callable[[], Run]] = {

@@ -4,7 +4,7 @@ import pytest
 
 from leafgrad._display.markup import element, path, text
 from leafgrad._display.table import table
-from leafgrad._display.text_width import cells, elide, shorten, width, wrap
+from leafgrad._display.text_width import cells, elide, width, wrap
 from leafgrad._display.units import count, size
 
 
@@ -21,20 +21,19 @@ from leafgrad._display.units import count, size
 def test_width_of_letters(content: str, columns: int, pixels: float) -> None:
     assert cells(content) == columns
     assert width(content, 10) == pytest.approx(pixels, abs=6)
-    assert width("ש", 10) > width("s", 10)
 
 
 @pytest.mark.parametrize(
-    ("content", "elided", "shortened"),
+    ("content", "elided"),
     [
-        ("abcdefghij", "abcdefghij", "abcdefghij"),
-        ("abcdefghijk", "ab...ghijk", "abcd…ghijk"),
-        ("\u5f20" * 10, "\u5f20...\u5f20\u5f20", "\u5f20\u5f20…\u5f20\u5f20"),
-        ("a" * 10**6 + "z", "aa...aaaaz", "aaaa…aaaaz"),
+        ("abcdefghij", "abcdefghij"),
+        ("abcdefghijk", "ab...ghijk"),
+        ("\u5f20" * 10, "\u5f20...\u5f20\u5f20"),
+        ("a" * 10**6 + "z", "aa...aaaaz"),
     ],
 )
-def test_long_text_loses_its_middle(content: str, elided: str, shortened: str) -> None:
-    assert (elide(content, 10), shorten(content, 10)) == (elided, shortened)
+def test_long_text_loses_its_middle(content: str, elided: str) -> None:
+    assert elide(content, 10) == elided
 
 
 ROWS = [("name", "number", "other"), ("n" * 40, "1" * 20, "o" * 30), ("m", "2", "p")]

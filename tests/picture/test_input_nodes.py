@@ -36,14 +36,6 @@ def test_input_is_a_box_with_name_shape_and_legend() -> None:
     assert "leads to the leaf model.0.bias and the node" not in picture
 
 
-def test_dot_has_inputs() -> None:
-    trace = perceptron()
-    place, user = len(trace.nodes), trace.inputs[0].uses[0].node
-    dot = trace.to_dot()
-    assert f'  {place} [label="input\\nx\\n(2, 4)", shape=parallelogram];' in dot
-    assert f"  {user} -> {place} [style=dashed, arrowhead=none];" in dot
-
-
 class Pair(nn.Module):
     """Two modules that share an input."""
 

@@ -230,7 +230,7 @@ def test_name_is_escaped_in_picture(name: str) -> None:
     }  # fmt: skip
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x00-\x09\x0b-\x1f]", view_of)
     written = "".join(texts(view_of))
-    assert "…" in written if len(name) > 100 else name[:5].strip("\u202e\x00\x1b[") in written
+    assert "..." in written if len(name) > 100 else name[:5].strip("\u202e\x00\x1b[") in written
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")

@@ -633,19 +633,6 @@ def test_subclass_is_named(make: Callable[[], torch.Tensor], name: str | None) -
     assert (facts.local_shape, facts.placements, facts.mesh) == (None, None, None)
 
 
-def test_hooks_are_counted_by_kind() -> None:
-    weight = leaf()
-    assert "hooks" not in str(describe_tensor(weight))
-    handles = [weight.register_hook(lambda gradient: gradient) for _ in range(2)]
-    weight.register_post_accumulate_grad_hook(lambda _: None)
-    facts = describe_tensor(weight)
-    assert (facts.hooks, facts.post_accumulate_hooks) == (2, 1)
-    assert "  hooks          2 on the gradient, 1 after it is stored" in str(facts).splitlines()
-    for handle in handles:
-        handle.remove()
-    assert "  hooks          1 after it is stored" in str(describe_tensor(weight)).splitlines()
-
-
 # --- Other types
 
 

@@ -131,7 +131,6 @@ from leafgrad._autograd.tensor import (
     function_modes,
     functorch_wrapper,
     has_grad,
-    hooks_of,
     is_batch,
     is_invalid_view,
     is_parameter,

@@ -178,16 +178,6 @@ def storage_reference(tensor: torch.Tensor) -> StorageReference:
     return StorageReference(torch.Tensor.untyped_storage(tensor))
 
 
-def hooks_of(tensor: torch.Tensor) -> tuple[list[Any], list[Any]]:
-    """Return the hooks that may change the tensor's gradient, and those that run once it is stored.
-
-    Of both, those that were registered on the tensor itself.
-    """
-    kept = plain(tensor, "_backward_hooks"), plain(tensor, "_post_accumulate_grad_hooks")
-    changing, after = (list((hooks or {}).values()) for hooks in kept)
-    return changing, after
-
-
 def storages_of_parameters(tensors: Iterable[torch.Tensor]) -> set[int | None]:
     """Return the identities of the storages of those tensors that are parameters."""
     kind = torch.nn.Parameter

@@ -101,7 +101,6 @@ def _facts(tensor: torch.Tensor, name: str | None, role: TensorRole) -> TensorDe
     """Return the facts about a tensor, without reasons."""
     is_valid = role is not TensorRole.INVALID_VIEW
     spread = _autograd.spread(tensor)
-    changing, after = _autograd.hooks_of(tensor)
     return TensorDescription(
         name=name,
         shape=_autograd.shape(tensor),
@@ -123,8 +122,6 @@ def _facts(tensor: torch.Tensor, name: str | None, role: TensorRole) -> TensorDe
         local_shape=None if spread is None else spread.local_shape,
         placements=None if spread is None else spread.placements,
         mesh=None if spread is None else spread.mesh,
-        hooks=len(changing),
-        post_accumulate_hooks=len(after),
         role=role,
         will_accumulate_grad=role is TensorRole.LEAF or role is TensorRole.RETAINED,
         why=(),

@@ -79,8 +79,6 @@ class TensorDescription(ShownAsCard):
         mesh: The sizes of the mesh of a DTensor, after the names of its dimensions if they have
             any, and the kind of device, such as ``"dp=4 x tp=2 on cuda"``; None for any other
             tensor.
-        hooks: How many hooks on the tensor itself may change its gradient.
-        post_accumulate_hooks: How many hooks on it run once its gradient is stored.
         role: The part that the tensor plays.
         will_accumulate_grad: Whether a plain ``backward()`` from a result that depends on the
             tensor stores a gradient in ``.grad``.
@@ -108,8 +106,6 @@ class TensorDescription(ShownAsCard):
     local_shape: tuple[int | str, ...] | None
     placements: tuple[str, ...] | None
     mesh: str | None
-    hooks: int
-    post_accumulate_hooks: int
     role: TensorRole
     will_accumulate_grad: bool
     why: tuple[str, ...]
@@ -127,7 +123,6 @@ class TensorDescription(ShownAsCard):
             ("grad_fn", node),
             ("retains_grad", str(self.retains_grad)),
             (".grad", message(f"tensor.grad.{GRAD[self.has_grad, self.will_accumulate_grad]}")),
-            *_rows_of_hooks(self),
             (
                 _words("version"),
                 str(_words("no-version") if self.version is None else self.version),
@@ -155,15 +150,6 @@ def _rows_of_subclass(description: TensorDescription) -> Iterator[tuple[str, str
         shape = _words("shape", shape=shape_text(d.local_shape))
         yield _words("local-part"), message("lists.facts").join([shape, *d.placements])
         yield _words("mesh"), str(d.mesh)
-
-
-def _rows_of_hooks(description: TensorDescription) -> Iterator[tuple[str, str]]:
-    """Yield the number of hooks of each kind, if there are any."""
-    d = description
-    kinds = {"changing": d.hooks, "after": d.post_accumulate_hooks}
-    counts = [_words(kind, count=number) for kind, number in kinds.items() if number]
-    if counts:
-        yield _words("hooks"), message("lists.facts").join(counts)
 
 
 GRAD = {

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from leafgrad._display import pages
 from leafgrad._graph.graph import Graph
 from leafgrad._picture import text
-from leafgrad._picture.dot import dot
 from leafgrad._picture.html import page
 from leafgrad._picture.picture_style import Color, Direction, PictureStyle
 from leafgrad._picture.svg import svg
@@ -29,26 +28,6 @@ class GraphTrace(Graph):
             ``names=model``, or because a recording saw them run.
         inputs: The named tensors that need no gradient and that nodes keep, such as data.
     """
-
-    def to_dot(self) -> str:
-        r"""Write the graph in the language of Graphviz, roots on top.
-
-        Returns:
-            A digraph of all nodes, leaves with sharp corners, and of all edges that lead to a node.
-
-        Example:
-            >>> import torch
-            >>> from leafgrad import trace_graph
-            >>> x = torch.ones(3, requires_grad=True)
-            >>> print(trace_graph(x.exp(), names={"x": x}).to_dot())
-            digraph leafgrad {
-              node [shape=box, fontname="sans-serif"];
-              0 [label="ExpBackward0\n(3,)", style=rounded];
-              1 [label="AccumulateGrad\nx\n(3,)"];
-              0 -> 1;
-            }
-        """
-        return dot(self)
 
     def to_svg(
         self,

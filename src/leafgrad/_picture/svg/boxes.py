@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from leafgrad._display.markup import Markup, element, text
-from leafgrad._display.text_width import shorten, width
+from leafgrad._display.text_width import elide, width
 from leafgrad._picture.alt_text import details
 from leafgrad._picture.box import Box
 from leafgrad._picture.box_text import Line, lines, output
@@ -71,7 +71,7 @@ def measure(box: Box, *, style: PictureStyle, with_kind: bool, arrivals: int) ->
     direction = style.direction
     shown = (*BRIEF, "value", "grad") if style.has_numbers else BRIEF
     written = tuple(
-        Line(text=shorten(line.text, MOST_LETTERS), style=line.style)
+        Line(text=elide(line.text, MOST_LETTERS), style=line.style)
         for line in lines(box, made=result, direction=direction)
         if not style.is_brief or line.style in shown
     )
