@@ -62,7 +62,9 @@ def test_compiled_code_is_one_node_with_named_leaves(compiled: tuple[nn.Module, 
     assert [(given.name, given.shape) for given in trace.inputs] == [("x", (3, 4))]
 
 
-def test_memory_of_compiled_code(compiled: tuple[nn.Module, Any]) -> None:
+def test_memory_of_compiled_code_is_that_of_its_saved_tensors(
+    compiled: tuple[nn.Module, Any],
+) -> None:
     model, run = compiled
     y: Tensor = run(X)
     node: Any = y.grad_fn
@@ -76,7 +78,7 @@ def test_memory_of_compiled_code(compiled: tuple[nn.Module, Any]) -> None:
     assert total.bytes_without_parameters == sum(own)
 
 
-def test_diagnose_is_right_before_backward(compiled: tuple[nn.Module, Any]) -> None:
+def test_diagnosis_of_compiled_model_matches_backward(compiled: tuple[nn.Module, Any]) -> None:
     model, run = compiled
     model.zero_grad()
     loss = run(X).sum()
@@ -89,7 +91,7 @@ def test_diagnose_is_right_before_backward(compiled: tuple[nn.Module, Any]) -> N
     assert "freed" in diagnose(loss, model).codes
 
 
-def test_each_form_of_compiled_code_is_drawn(compiled: tuple[nn.Module, Any]) -> None:
+def test_compiled_code_is_drawn_in_each_form(compiled: tuple[nn.Module, Any]) -> None:
     model, run = compiled
     trace = trace_graph(run(X).sum(), names=model, values=True)
     for drawn in (trace.to_svg(), trace.to_html()):

@@ -191,7 +191,7 @@ def own_files() -> Iterator[Path]:
         yield from (Path(folder, name) for name in kept)
 
 
-def test_tree_names_nothing_outside_of_itself() -> None:
+def test_repository_names_no_local_path_or_private_tracker() -> None:
     texts = {path: path.read_text("utf-8", errors="ignore") for path in own_files()}
     found = {
         path: [p.findall(text) for p in NOT_FOR_THE_TREE.values()] for path, text in texts.items()

@@ -173,7 +173,7 @@ def test_step_with_backward_is_one_graph() -> None:
 
 
 @pytest.mark.parametrize("dynamic", [None, False])
-def test_other_batch_sizes_work(*, dynamic: bool | None) -> None:
+def test_compiled_derivative_works_with_other_batch_sizes(*, dynamic: bool | None) -> None:
     step = TRACED["laplacian"]
     faster = compiled(step, backend=AOT, fullgraph=True, dynamic=dynamic)
     for rows in (5, 8, 3):

@@ -60,7 +60,7 @@ def judge_file(workers_for: WorkersFor, release: Release | None, tmp_path: Path)
 
 
 @pytest.mark.parametrize("file", pages("false"))
-def test_false_page_is_red_only_on_its_false_lines(file: Path, judge_file: Judge) -> None:
+def test_false_page_is_reported_at_its_false_lines_only(file: Path, judge_file: Judge) -> None:
     verdict = judge_file(file)
     declared = front_matter(file)["red"]
     found = defaultdict(list)
@@ -72,7 +72,7 @@ def test_false_page_is_red_only_on_its_false_lines(file: Path, judge_file: Judge
 
 
 @pytest.mark.parametrize("file", pages("true"))
-def test_true_page_is_green(file: Path, judge_file: Judge) -> None:
+def test_true_page_has_no_problems(file: Path, judge_file: Judge) -> None:
     verdict = judge_file(file)
     assert verdict.problems == ()
     assert all(claim.is_true for claim in verdict.claims)

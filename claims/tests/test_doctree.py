@@ -43,7 +43,7 @@ for node in ready: visit(node)
 """
 
 
-def test_an_escape_shows_its_reason_and_is_counted_in_the_ledger(build: Building) -> None:
+def test_unproven_block_shows_its_reason_and_is_counted_in_the_ledger(build: Building) -> None:
     assert build(index=ESCAPES) == (0, "")
     shown = re.sub("<[^>]*>", "", build.page())
     assert "not proven: pseudocode of the engine’s loop" in shown.replace("'", "’")
@@ -97,7 +97,7 @@ def test_sphinx_build_reports_the_lines_that_verify_reports(
             assert declared.keys() <= red[file.relative_to(tmp_path).as_posix()], file
 
 
-def test_a_build_of_true_pages_is_green(tmp_path: Path, workers_for: WorkersFor) -> None:
+def test_build_of_true_pages_reports_no_problem(tmp_path: Path, workers_for: WorkersFor) -> None:
     assert told_by_sphinx("true", tmp_path, workers_for("")) == {}
 
 

@@ -24,7 +24,7 @@ NEVER = {
 
 
 @pytest.mark.parametrize("cell", NEVER.values(), ids=NEVER)
-def test_endless_thread_or_process_is_red_at_the_last_cell(cell: str, judge: Judge) -> None:
+def test_endless_thread_or_process_is_reported_at_the_last_cell(cell: str, judge: Judge) -> None:
     (problem,) = judge(_page(cell, "y = 1"), timeout=1).problems
     assert problem.message == "the page stopped here: it ran longer than 1 s"
     assert problem.line == 3 + len(cell.splitlines()) + 2

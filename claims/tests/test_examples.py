@@ -244,7 +244,7 @@ doctest_default_flags = ["NORMALIZE_WHITESPACE"]
     assert (broken.status, "doctest_global_setup" in broken.text) == (1, True)
 
 
-def test_crash_of_the_prover_is_red_on_one_page_only(claims: Any, monkeypatch: Any) -> None:
+def test_crash_of_the_prover_is_reported_for_one_page_only(claims: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr("sphinx_claims._reading.read.read_fence", lambda *_: {"": 0}["inside"])
     run = claims("verify", toml="pages = ['a.md', 'b.md']", a=HALF, b="{claim}`1 == 1`\n")
     assert run.status == 1

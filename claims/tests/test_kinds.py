@@ -104,7 +104,7 @@ def test_exceptions_must_be_named_in_sentence_or_scope(
     assert [one[-len(name) - 2 :] for one in found] == [] if is_named else [f"{name!r}"]
 
 
-def test_changed_claim_is_red_until_its_blind_check_has_passed_again(
+def test_changed_claim_is_reported_until_its_blind_check_passes_again(
     red: Callable[..., list[str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rule = page("A number is below 3.", ":kind: rule", RULE)

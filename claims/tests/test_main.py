@@ -25,7 +25,7 @@ def test_true_pages_end_with_status_0(claims: Claims) -> None:
     assert total.startswith("1 page, 1 claim, 1 check: all true (")
 
 
-def test_false_pages_end_with_status_1_and_every_red_line(claims: Claims) -> None:
+def test_false_pages_end_with_status_1_and_every_problem(claims: Claims) -> None:
     Path("docs/_build").mkdir(parents=True)
     pages = {"docs/a.md": FALSE, "docs/b.md": "# B\n\n{claim}`2 > 3`\n", "docs/_build/c.md": FALSE}
     status, lines, _ = claims("verify", "docs", "--json", "claims.json", toml="", **pages)
@@ -135,7 +135,7 @@ def test_wrong_paths_end_with_status_2_and_one_line(
     ("command", "module", "package"),
     [("verify", "yaml", "./claims` in a clone"), ("watch", "watchfiles", "watchfiles`: ")],
 )
-def test_missing_module_is_reported_with_its_cure(command: str, module: str, package: str) -> None:
+def test_missing_module_is_reported_with_its_fix(command: str, module: str, package: str) -> None:
     without = f"import sys; sys.modules[{module!r}] = None; sys.argv = ['', {command!r}]"
     run = f"{without}; import runpy; runpy.run_module('sphinx_claims', run_name='__main__')"
     done = subprocess.run([sys.executable, "-c", run], check=False, capture_output=True, text=True)
@@ -143,7 +143,7 @@ def test_missing_module_is_reported_with_its_cure(command: str, module: str, pac
     assert (done.returncode, done.stderr[: len(told)]) == (2, told)
 
 
-def test_a_page_that_cannot_be_read_is_red(claims: Claims) -> None:
+def test_unreadable_page_is_reported(claims: Claims) -> None:
     Path("a.md").write_bytes(b"\xff\xfe\x00")
     Path("d.md").write_bytes(b"\xef\xbb\xbf# Page\r\n\r\n{claim}`1 > 2`\r\n")
     link(Path("e.md"), "nowhere.md")
@@ -199,7 +199,7 @@ def start(folder: Path, *command: str, stdout: int = subprocess.DEVNULL) -> Any:
     ("command", "status", "said"),
     [("sphinx_claims verify", 130, ""), ("sphinx -q . _build", 2, "Interrupted!")],
 )
-def test_control_c_ends_everything_at_once(
+def test_control_c_ends_all_processes_at_once(
     command: str, status: int, said: str, tmp_path: Path
 ) -> None:
     stat = tmp_path / "stat"

@@ -114,7 +114,7 @@ SAME = [
 ]
 
 
-def test_the_digest_changes_with_a_claim_and_with_nothing_else() -> None:
+def test_digest_changes_with_its_claim_only() -> None:
     assert {digest_of(text) for text in SAME} == {digest_of(TWO)}
     assert len({digest_of(text) for text in (TWO, *CHANGED)}) == len(CHANGED) + 1
 
@@ -134,7 +134,7 @@ def test_the_digest_changes_with_a_claim_and_with_nothing_else() -> None:
     ],
     ids=["name", "count", "number", "digest", "list", "bytes"],
 )
-def test_invalid_file_of_a_run_is_red(
+def test_invalid_file_of_a_run_is_reported(
     version: str, facts: dict[str, Any] | None, what: str, verified: Verified
 ) -> None:
     keep(version, **facts or {})

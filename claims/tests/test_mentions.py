@@ -49,7 +49,7 @@ def test_mentioned_code_and_numbers_that_occur_are_accepted(
         ("There are 2 words. In 3 lines.", "assert len(words) == 2", "3"),
     ],
 )
-def test_mentioned_code_and_numbers_that_are_missing_are_red(
+def test_mentioned_code_and_numbers_that_are_missing_are_reported(
     judge: Judge, sentence: str, evidence: str, missing: str
 ) -> None:
     (problem,) = judge(PAGE.format(sentence, evidence)).problems

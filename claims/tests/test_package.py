@@ -1,13 +1,11 @@
 """The prover as a package: what it imports, in which direction, and what is shipped."""
 
-import ast
 import importlib.metadata
 import re
 import subprocess
 import sys
 import tomllib
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,19 +20,10 @@ def name(module: Path) -> str:
     return module.relative_to(PACKAGE).with_suffix("").as_posix()
 
 
-def imported_modules(module: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(module.read_text("utf-8"))):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            assert not node.level, f"{module} says where from"
-            yield node.module or ""
-
-
 @pytest.mark.parametrize("module", MODULES, ids=name)
 def test_the_prover_imports_nothing_of_the_library(module: Path) -> None:
-    packages = {path.partition(".")[0] for path in imported_modules(module)}
-    assert packages.isdisjoint({"leafgrad", "torch"})
+    imported = re.findall(r"^ *(?:from|import) ([\w.]+)", module.read_text("utf-8"), re.MULTILINE)
+    assert not {path.partition(".")[0] for path in imported} & {"", "leafgrad", "torch"}
 
 
 def test_the_wheel_holds_every_module_the_command_and_the_plugin(tmp_path: Path) -> None:

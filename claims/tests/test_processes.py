@@ -86,7 +86,7 @@ def judge_by(judge: Judge, tmp_path: Path) -> Iterator[JudgeBy]:
     [*(pytest.param("fork", line, marks=forked) for line in ENDS)]
     + [("spawn", line) for line in SPAWNED],
 )
-def test_page_that_dies_or_hangs_is_red_at_the_cell_that_does(
+def test_page_that_dies_or_hangs_is_reported_at_the_cell_that_does(
     kind: str, line: str, judge_by: JudgeBy
 ) -> None:
     verdict = judge_by(kind)(PAGE.format(line), timeout=1 if "longer" in ENDS[line] else 20)
@@ -185,7 +185,7 @@ LONG = [
 
 
 @pytest.mark.parametrize("line", LONG)
-def test_red_line_stays_readable(line: str, judge: Judge) -> None:
+def test_problem_with_a_long_value_stays_readable(line: str, judge: Judge) -> None:
     (problem,) = judge(PAGE.format(line).replace("x == 2", "x == 1")).problems
     assert problem.line == 7
     assert 20 < len(problem.message) < 600

@@ -92,7 +92,7 @@ def test_claims_of_other_versions_are_skipped_and_taken_ids_fail(project: pytest
     result.stdout.fnmatch_lines(["*claim sums/two stands at docs/page.md:3 already"])
 
 
-def test_red_lines_are_annotated_on_github(
+def test_problems_are_annotated_on_github(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")

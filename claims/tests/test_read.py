@@ -21,7 +21,7 @@ READ_ALIKE = {
 
 
 @pytest.mark.parametrize("content", READ_ALIKE.values(), ids=READ_ALIKE)
-def test_a_page_is_read_alike_however_its_lines_end(content: str, tmp_path: Path) -> None:
+def test_page_is_read_alike_with_any_line_endings(content: str, tmp_path: Path) -> None:
     file = tmp_path / "page.md"
     file.write_bytes(content.encode())
     page = read_page(file, "page.md")
@@ -125,7 +125,7 @@ def test_unreadable_include_is_reported(fence: str, tmp_path: Path) -> None:
     assert problem.message.startswith(BAD_INCLUDES[fence])
 
 
-def test_escapes_are_listed_with_their_reasons_also_those_of_included_files(tmp_path: Path) -> None:
+def test_unproven_blocks_of_page_and_includes_are_listed_with_reasons(tmp_path: Path) -> None:
     escape = "```{unproven} python\n:because: pseudocode,  nothing more\n\nx = 1\n```\n"
     (tmp_path / "part.md").write_text(escape)
     file = tmp_path / "page.md"

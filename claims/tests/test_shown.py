@@ -100,7 +100,7 @@ def test_value_is_inserted_in_the_translation(build: Building) -> None:
     assert '它是<span class="value">2</span>' in build.page()
 
 
-def test_expression_that_only_the_translation_has_is_red(build: Building) -> None:
+def test_expression_that_only_the_translation_has_is_reported(build: Building) -> None:
     conf = translated(build.folder, VALUE, CHINESE_VALUE.replace("1 + 1", "1 + 2"), "zh_CN")
     status, red = build(conf=conf, index=PAGE.format(VALUE))
     assert status == 1
@@ -143,7 +143,7 @@ Word()
 """
 
 
-def test_only_shown_code_is_translated(build: Building) -> None:
+def test_shown_output_is_translated_but_checked_in_english(build: Building) -> None:
     assert build(conf="", index=SPOKEN) == (0, "")
     assert "one 1\nas text\n" in build.page()
     assert build(conf='claims_shown_with = {"WORDS": "de"}\n', index=SPOKEN) == (0, "")
@@ -151,7 +151,7 @@ def test_only_shown_code_is_translated(build: Building) -> None:
     assert build.page().count("eins") == 3  # in the code, printed, and as the last value
 
 
-def test_notebook_holds_the_shown_words_and_nothing_that_its_format_forbids() -> None:
+def test_notebook_output_has_shown_text_and_valid_fields_only() -> None:
     stream: dict[str, Any] = {"output_type": "stream", "name": "stdout", "text": "one"}
     assert _output(**stream, shown={"text": "eins"}) == {**stream, "text": "eins"}
     assert _output(**stream) == stream

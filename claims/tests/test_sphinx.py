@@ -53,7 +53,7 @@ print(x.denominator)  #> 1
 DOCUMENTS = 'documents = { article = "An article" }\n'
 
 
-def test_a_true_site_is_green_and_shows_what_was_executed(build: Building) -> None:
+def test_build_of_true_site_succeeds_and_shows_outputs(build: Building) -> None:
     ledger = "\n```{claims-ledger}\n```\n"
     assert build(toml=DOCUMENTS, index=TRUE + ledger) == (0, "")
     html = build.page()
@@ -153,7 +153,7 @@ def test_a_ledger_lists_all_claims_and_names_pages(build: Building) -> None:
     assert "a line of claims-ledger must name a page, not 'gone.md'" in told
 
 
-def test_a_claim_is_found_by_its_id(site: Building) -> None:
+def test_search_index_and_general_index_contain_claim_ids(site: Building) -> None:
     text = (site.html / "searchindex.js").read_text(encoding="utf-8")
     searched = json.loads(text.removeprefix("Search.setIndex(").removesuffix(")"))
     page = searched["docnames"].index("index")
@@ -224,7 +224,7 @@ It was so once.
 }
 
 
-def test_one_build_reports_every_red_line(built: Built) -> None:
+def test_one_build_reports_every_problem(built: Built) -> None:
     build = built(**RED, toml=REFUSE)
     status, told = build.outcome
     assert status == 1
@@ -245,7 +245,7 @@ def _text(html: str) -> str:
     return unescape(" ".join(re.sub("<[^>]*>", " ", html).split()))
 
 
-def test_red_lines_are_annotations_on_github(
+def test_build_annotates_problems_on_github(
     build: Building, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
@@ -258,7 +258,7 @@ def test_red_lines_are_annotations_on_github(
     assert len(said) == 2
 
 
-def test_red_page_shows_what_is_red(built: Built) -> None:
+def test_page_with_problems_shows_them(built: Built) -> None:
     build = built(**RED, toml=REFUSE)
     html = build.page("b")
     boxes = re.findall(r'<div class="claim claim-.*?</div>', html, re.DOTALL)
@@ -276,7 +276,7 @@ def test_red_page_shows_what_is_red(built: Built) -> None:
     assert "This page is not true" in build.page()
 
 
-def test_false_expression_is_red_in_its_sentence(built: Built) -> None:
+def test_false_expression_is_marked_red_in_its_sentence(built: Built) -> None:
     build = built(**RED, toml=REFUSE)
     assert _expressions(build.page()) == ["claim executed claim-false: 1 > 2"]
     assert _expressions(build.page("b")) == [

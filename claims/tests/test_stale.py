@@ -72,7 +72,7 @@ def _outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, build: Building) -
 
 
 @pytest.mark.parametrize("flags", FLAGS.values(), ids=FLAGS)
-def test_page_is_red_in_each_build_after_its_dependency_changed(
+def test_page_is_reported_in_each_build_after_its_dependency_changed(
     flags: dict[str, Any], build: Building, tmp_path: Path
 ) -> None:
     pages = {name: page.replace("page/true", f"{name}/true") for name, page in PAGES.items()}
@@ -85,7 +85,9 @@ def test_page_is_red_in_each_build_after_its_dependency_changed(
         assert build.ledger()["torch"] == f"{number}.0"
 
 
-def test_page_is_red_after_an_included_file_becomes_false(build: Building, tmp_path: Path) -> None:
+def test_page_is_reported_after_an_included_file_becomes_false(
+    build: Building, tmp_path: Path
+) -> None:
     page = "# Page\n\n```{include} _part.md\n```\n"
     (tmp_path / "_part.md").write_text("Nothing yet.\n")
     assert build(index=page) == (0, "")
@@ -145,7 +147,7 @@ OTHERS = {
 }
 
 
-def test_unjudged_source_with_cells_or_claims_is_red(build: Building, tmp_path: Path) -> None:
+def test_unjudged_source_with_cells_or_claims_is_reported(build: Building, tmp_path: Path) -> None:
     for name, text in OTHERS.items():
         (tmp_path / name).write_text(text)
     conf = "source_suffix = {'.md': 'myst-nb', '.rst': 'restructuredtext', '.txt': 'myst-nb'}"

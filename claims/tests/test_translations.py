@@ -168,7 +168,7 @@ def reviewed(config: Config) -> Config:
     return config
 
 
-def test_claim_with_unreviewed_translation_is_red(config: Config) -> None:
+def test_claim_with_unreviewed_translation_is_reported(config: Config) -> None:
     found = read(config)
     assert found.words == {"leaf/made": "unreviewed", "leaf/safe": "unreviewed"}
     assert told(config) == [
@@ -190,7 +190,7 @@ def test_reviewed_translation_is_current_until_it_changes(reviewed: Config) -> N
     assert read(reviewed).words == {"leaf/made": "current", "leaf/safe": "unreviewed"}
 
 
-def test_a_fuzzy_translation_is_stale_and_one_that_is_empty_missing(reviewed: Config) -> None:
+def test_fuzzy_translation_is_stale_and_empty_one_is_missing(reviewed: Config) -> None:
     keep(catalogue_of(reviewed), CATALOGUE, "#, fuzzy\n")
     assert set(read(reviewed).words.values()) == {"stale"}
     keep(catalogue_of(reviewed), dict.fromkeys(CATALOGUE, ""))
@@ -200,7 +200,7 @@ def test_a_fuzzy_translation_is_stale_and_one_that_is_empty_missing(reviewed: Co
     assert read(reviewed).problems == ()
 
 
-def test_a_false_translation_is_red_with_its_page_and_line(reviewed: Config) -> None:
+def test_false_translation_is_reported_with_its_page_and_line(reviewed: Config) -> None:
     keep(catalogue_of(reviewed), CATALOGUE | {LEAF: BLATT.replace("True", "False")})
     assert read(reviewed).words["leaf/made"] == "false"
     place = "docs/locales/zh_CN/LC_MESSAGES/leaf.po:7: the translation of claim leaf/made"
@@ -232,7 +232,7 @@ def test_term_must_be_translated_as_in_the_glossary(reviewed: Config) -> None:
     assert line.endswith("it calls leaf 叶片, and the glossary 叶子 or 叶子张量")
 
 
-def test_a_file_that_cannot_be_read_is_reported(reviewed: Config) -> None:
+def test_unreadable_catalogue_or_review_is_reported(reviewed: Config) -> None:
     catalogue_of(reviewed).write_text('msgid "a"\nnonsense\n')
     (line,) = told(reviewed)
     assert "a catalogue must be readable" in line

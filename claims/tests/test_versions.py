@@ -82,7 +82,7 @@ def test_since_is_inclusive_and_until_exclusive(case: str) -> None:
         (":form: 2", "a claim's options are key, kind, scope, since, sources, until, not 'form'"),
     ],
 )
-def test_invalid_version_range_is_red(options: str, message: str, judge: Judge) -> None:
+def test_invalid_version_range_is_reported(options: str, message: str, judge: Judge) -> None:
     problems = judge(page(options, cell("assert one() == 1"))).problems
     assert [(problem.line, problem.message) for problem in problems] == [(LINE, message)]
 
@@ -137,7 +137,7 @@ HOLDING = {
 
 @pytest.mark.parametrize("evidence", HOLDING.values(), ids=HOLDING)
 @pytest.mark.parametrize(("options", "bound"), [(":since: 99", "since"), (":until: 1.0", "until")])
-def test_claim_that_holds_outside_its_versions_is_red(
+def test_claim_that_holds_outside_its_versions_is_reported(
     options: str, bound: str, evidence: str, judge: Judge
 ) -> None:
     verdict = judge(page(options, evidence))
@@ -159,7 +159,7 @@ def test_claim_that_holds_outside_its_versions_is_red(
     ],
     ids=["nothing", "unknown directive", "death", "death alone"],
 )
-def test_missing_evidence_is_red_outside_the_versions_too(
+def test_missing_evidence_is_reported_outside_the_versions_too(
     evidence: str, message: str, judge: Judge
 ) -> None:
     verdict = judge(page(":since: 99", evidence))

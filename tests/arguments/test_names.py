@@ -22,7 +22,7 @@ FORMS: dict[str, Callable[[nn.Module], Any]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_each_form_of_names_names_parameters(form: str) -> None:
+def test_each_form_of_names_names_the_parameters(form: str) -> None:
     model = nn.Linear(3, 1)
     loss = model(torch.ones(2, 3)).sum()
     trace = trace_graph(loss, names=FORMS[form](model), gradients=True)
@@ -52,7 +52,7 @@ def test_optimizer_without_names_names_places() -> None:
         (lambda model: model.named_parameters(), TypeError, "or a mapping .* not generator"),
     ],
 )
-def test_other_forms_of_names_are_refused_with_a_cure(
+def test_other_forms_of_names_are_refused_with_a_fix(
     names: Callable[[nn.Module], Any], error: type[Exception], match: str
 ) -> None:
     model = nn.Linear(2, 2)

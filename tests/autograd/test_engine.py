@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from torch.autograd.graph import Node
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
@@ -16,26 +15,6 @@ from tests.tensors import custom
 
 def leaf(value: float) -> torch.Tensor:
     return torch.tensor(value, requires_grad=True)
-
-
-def numbers(gradients: _autograd.Gradients) -> list[float | None]:
-    return [None if gradient is None else gradient.item() for gradient in gradients]
-
-
-class Seen:
-    """The reports of one watched backward pass."""
-
-    def __init__(self, root: torch.Tensor) -> None:
-        node = root.grad_fn
-        assert node is not None
-        self.graph = _autograd.walk([node])
-        self.told: list[tuple[str, list[float | None], list[float | None]]] = []
-        ends = [(node, 0) for node, after in self.graph.items() if not after]
-        with _autograd.watched_nodes(self.graph, self.note):
-            self.arrived = _autograd.gradients_of([root], [torch.ones_like(root)], ends)
-
-    def note(self, node: Node, arrived: _autograd.Gradients, passed: _autograd.Gradients) -> None:
-        self.told.append((_autograd.node_name(node), numbers(arrived), numbers(passed)))
 
 
 def retained() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:

@@ -51,7 +51,7 @@ def test_node_of_shared_type_hides_saved_tensors() -> None:
     assert all(_autograd.saved_slots(node) for node in showing)
 
 
-def test_write_into_view_is_no_builtin_formula() -> None:
+def test_write_into_view_is_not_a_builtin_formula() -> None:
     x = torch.ones(2, requires_grad=True)
     result = x * 1
     result[0] = 3.0
@@ -117,7 +117,7 @@ def test_backward_alone_is_recorded_and_fires_no_hook() -> None:
     assert x.grad is None
 
 
-def test_recorded_backward_answers_for_each_edge() -> None:
+def test_recorded_backward_returns_a_gradient_for_each_edge() -> None:
     x = torch.ones(3, requires_grad=True)
     for result in (x * torch.ones(3), outcome_of(Cube, x)):
         sent, gradients = _autograd.recorded_backward(node_of(result))
@@ -296,7 +296,7 @@ def test_shared_memory_has_same_address() -> None:
         ("AccumulateGrad", "AccumulateGrad", "AccumulateGrad"),
     ],
 )
-def test_stems_of_node_names(node: str, stem: str, own_stem: str) -> None:
+def test_stem_of_node_name_drops_backward_and_number(node: str, stem: str, own_stem: str) -> None:
     assert (_autograd.stem(node), _autograd.own_stem(node)) == (stem, own_stem)
 
 

@@ -57,7 +57,7 @@ def seen_alone(node: Any) -> tuple[object, ...]:
     return tuple(output.shape for output in outputs), outputs[0].dtype, outputs[0].device
 
 
-def test_equal_outputs_are_one_value() -> None:
+def test_equal_output_types_are_one_object() -> None:
     several = leaf(2, 3).unbind()
     for tensor, other in (leaf(3).sin(), leaf(3).cos()), (several[0], leaf(2, 3).unbind()[0]):
         read, same = _autograd.outputs_of([node_of(tensor), node_of(other)])
@@ -98,7 +98,7 @@ def test_symbolic_outputs_add_no_guard() -> None:
     assert len(environment.guards) == settled
 
 
-def test_variable_on_ctx_is_no_leaf() -> None:
+def test_variable_on_ctx_is_not_mistaken_for_a_leaf() -> None:
     x = leaf(2)
     result = outcome_of(Doubled, x)
     doubled = node_of(result)

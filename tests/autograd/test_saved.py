@@ -279,7 +279,7 @@ def test_read_saved_matches_saved_slots() -> None:
 # --- Arguments, modes and numbers
 
 
-def test_signed_undoes_unsigned_arguments() -> None:
+def test_signed_restores_negative_arguments() -> None:
     x = leaf(2, 3)
     read = _autograd.reader_of_kept("dim0", "dim1")(node_of(x.transpose(0, -1)))
     assert read == (0, 2**64 - 1)
@@ -317,7 +317,7 @@ def test_checkpointed_tensor_raises_recomputation() -> None:
     assert torch.equal(x.grad, x.detach().cos())
 
 
-def test_kept_at_hand_works_under_any_hooks() -> None:
+def test_kept_at_hand_reads_saved_tensors_under_any_hooks() -> None:
     x = leaf(2)
     assert _autograd.kept_at_hand(node_of(x.sin()), "self") is x
     with save_on_cpu():
@@ -366,7 +366,7 @@ def test_checkpoint_recomputes_once_in_backward() -> None:
     assert kept[1].grad_fn is outer
 
 
-def test_output_types_of_node() -> None:
+def test_output_types_are_those_of_each_output() -> None:
     parts = leaf(4, 3).double().split([1, 3])
     types = _autograd.output_types(node_of(parts[0]))
     assert [tuple(kind.shape) for kind in types] == [(1, 3), (3, 3)]
@@ -379,7 +379,7 @@ def test_kept_arguments_depend_on_kind() -> None:
     assert not _autograd.keeps(node_of(leaf(2).max()), "keepdim")
 
 
-def test_interception_is_detected() -> None:
+def test_modes_and_transforms_are_detected() -> None:
     seen = []
 
     def look(x: torch.Tensor) -> torch.Tensor:
@@ -402,7 +402,7 @@ def test_wrapped_number_is_a_number() -> None:
     assert _autograd.as_number(torch.tensor(3)) == 3
 
 
-def test_intercepted_tensor_is_no_number() -> None:
+def test_intercepted_tensor_is_not_read_as_a_number() -> None:
     number = torch.tensor(2.0)
     seen = []
 
@@ -450,7 +450,7 @@ def freed() -> torch.Tensor:
     ],
     ids=["of another node", "of its own", "leaf and constant", "written", "freed"],
 )
-def test_results_in_saved_slots(
+def test_results_are_read_from_saved_slots_unless_written_or_freed(
     y: torch.Tensor, expected: list[tuple[str, int, list[float]]]
 ) -> None:
     assert results(y.grad_fn) == expected
@@ -479,7 +479,7 @@ def test_saved_tensors_are_at_hand_until_freed() -> None:
 
 
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_passed_graph_is_detected(is_kept: bool) -> None:  # noqa: FBT001
+def test_graph_after_its_backward_pass_is_detected(is_kept: bool) -> None:  # noqa: FBT001
     middle = leaf(2).sin()
     outputs = (middle + middle * 2).view(2, 1).t() + 1
     assert not _autograd.was_passed(node_of(outputs))

@@ -76,7 +76,7 @@ def test_parameters_are_known_by_type_or_mark() -> None:
     assert Watching.calls == []
 
 
-def test_base_of_view() -> None:
+def test_base_of_view_is_the_viewed_tensor() -> None:
     leaf = torch.ones(2, 3, requires_grad=True)
     assert _autograd.base(leaf[:, 1:][0]) is leaf
     assert _autograd.base(leaf) is None
@@ -100,7 +100,7 @@ def test_facts_match_single_reads() -> None:
         assert facts(one, {identity}) == (identity, (*told, True))
 
 
-def test_storages_of_parameters() -> None:
+def test_storages_of_parameters_leave_out_other_tensors() -> None:
     whole, other = torch.ones(4), torch.ones(2)
     parameters = [torch.nn.Parameter(whole), torch.nn.Parameter(torch.eye(2).to_sparse())]
     other._is_param = True
@@ -149,7 +149,7 @@ def test_function_modes_are_counted(watching_mode: Any) -> None:
     assert (before, inside) == (0, 1)
 
 
-def test_inner_tensors_of_wrapper() -> None:
+def test_inner_tensors_are_those_a_wrapper_shows() -> None:
     ragged = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
     wrapped = dict(inner_tensors(ragged) or [])
     assert {"._values", "._offsets"} <= wrapped.keys()
@@ -261,7 +261,7 @@ def test_tensor_inside_transform_is_unreadable() -> None:
     assert seen == ["it is inside torch.func"]
 
 
-def test_below_autograd_is_unseen_and_unrecorded() -> None:
+def test_below_autograd_hides_operations_from_modes_and_graph() -> None:
     calls = []
 
     class Watch(TorchDispatchMode):
@@ -288,7 +288,7 @@ def test_stack_of_function_modes_leaves_out_the_default_device(watching_mode: An
         assert _autograd.function_mode_stack() == [*before, mode]
 
 
-def test_norm_of_tensors_of_any_type() -> None:
+def test_joint_norm_accepts_any_dtype_without_overflow() -> None:
     tensors = [torch.tensor([3.0, 4.0]), torch.tensor([12.0], dtype=torch.float64)]
     assert _autograd.joint_norm(tensors, 2).item() == 13.0
     large = [torch.full((9,), 6e4, dtype=torch.float16)] * 3

@@ -66,7 +66,7 @@ ESTIMATES: dict[str, tuple[dict[str, Any], Any]] = {
 
 
 @pytest.mark.parametrize("name", ESTIMATES)
-def test_estimates_are_unbiased(name: str) -> None:
+def test_stde_estimates_are_unbiased(name: str) -> None:
     options, operator = ESTIMATES[name]
     x, generator = rows(3, 3), torch.Generator().manual_seed(0)
     samples = 1 if name == "diagonal" else 50

@@ -14,18 +14,7 @@ from torch.autograd.graph import save_on_cpu
 from torch.utils.checkpoint import checkpoint
 
 from leafgrad import higher_order_grad, laplacian, trace_graph
-
-
-def column(rows: int = 5, low: float = 0.2, high: float = 1.7) -> Tensor:
-    """One column of points that requires grad."""
-    x = torch.linspace(low, high, rows, dtype=torch.float64)
-    return x.unsqueeze(1).requires_grad_()
-
-
-def table(rows: int = 5, columns: int = 2) -> Tensor:
-    """Rows of some columns, nothing symmetric about them, that require grad."""
-    x = torch.linspace(0.2, 1.7, rows * columns, dtype=torch.float64).sin() + 0.5
-    return x.reshape(rows, columns).requires_grad_()
+from tests.derivative.taylor.oracle import column, table
 
 
 def network(columns: int = 2, channels: int = 1) -> torch.nn.Sequential:
@@ -301,7 +290,7 @@ def test_module_hooks_do_not_change_derivative() -> None:
     assert_same(higher_order_grad(model(points), points, (2, 0)), expected)
 
 
-def test_a_nan_in_one_row_stays_in_that_row() -> None:
+def test_nan_in_one_row_stays_in_that_row() -> None:
     x = torch.tensor([[1.0], [0.0], [4.0]], requires_grad=True)
     derivative = higher_order_grad(x * x.abs().sqrt(), x, 1)
     assert derivative.isnan().tolist() == [[False], [True], [False]]
@@ -325,7 +314,7 @@ def test_existing_gradients_are_unchanged() -> None:
     torch.testing.assert_close(before, values)
 
 
-def test_call_changes_no_tensor_and_draws_no_random_number() -> None:
+def test_higher_order_grad_changes_no_tensor_and_no_random_state() -> None:
     points, model = table(), network()
     tensors = [points, *model.parameters()]
     before = [tensor.detach().clone() for tensor in tensors]
@@ -339,7 +328,7 @@ def test_call_changes_no_tensor_and_draws_no_random_number() -> None:
 @pytest.mark.parametrize(
     "outputs", [lambda h: h.sin(), lambda h: h * h.mean()], ids=["answered", "refused"]
 )
-def test_call_keeps_no_graph_alive(outputs: Callable[[Tensor], Tensor]) -> None:
+def test_higher_order_grad_keeps_no_graph_alive(outputs: Callable[[Tensor], Tensor]) -> None:
     x = column()
     inner = x.exp()
     seen = weakref.ref(inner)

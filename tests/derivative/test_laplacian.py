@@ -11,11 +11,7 @@ from torch import Tensor
 
 from leafgrad import higher_order_grad, laplacian
 from tests.derivative.refusals import words
-
-
-def table(rows: int = 5, columns: int = 3) -> Tensor:
-    x = torch.linspace(0.2, 1.7, rows * columns, dtype=torch.float64).sin() + 0.5
-    return x.reshape(rows, columns).requires_grad_()
+from tests.derivative.taylor.oracle import table
 
 
 def assert_same(actual: Tensor, expected: Tensor) -> None:
@@ -36,13 +32,13 @@ METHODS = ["auto", "taylor", "reverse"]
 
 @pytest.mark.parametrize("method", METHODS)
 def test_laplacian_matches_closed_form(method: Any) -> None:
-    points = table()
+    points = table(columns=3)
     assert_same(laplacian(wave(points), points, method=method), written_out(points))
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_dims_select_columns(method: Any) -> None:
-    points = table()
+    points = table(columns=3)
     outputs = wave(points)
     some = laplacian(outputs, points, dims=[2, 0], method=method)
     parts = higher_order_grad(outputs, points, [(2, 0, 0), (0, 0, 2)])
@@ -71,8 +67,10 @@ def with_channels(points: Tensor) -> Tensor:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("function", [wave, with_channels])
 @pytest.mark.parametrize("dims", [None, [2], [2, 0]])
-def test_gradient_covers_all_columns(method: Any, function: Any, dims: Any) -> None:
-    points = table()
+def test_with_gradient_returns_gradient_in_all_columns(
+    method: Any, function: Any, dims: Any
+) -> None:
+    points = table(columns=3)
     outputs = function(points)
     total, gradient = laplacian(outputs, points, dims=dims, with_gradient=True, method=method)
     assert_same(total, laplacian(outputs, points, dims=dims))
@@ -82,7 +80,7 @@ def test_gradient_covers_all_columns(method: Any, function: Any, dims: Any) -> N
 
 
 def test_with_gradient_must_be_a_bool() -> None:
-    points = table()
+    points = table(columns=3)
     with pytest.raises(TypeError, match=words("flag", name="with_gradient", value=1)):
         laplacian(wave(points), points, with_gradient=1)  # type: ignore[call-overload]
 
@@ -97,7 +95,7 @@ BY_ROW = table(10, 3).detach().reshape(2, 5, 3)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("directions", [SHARED, BY_ROW])
 def test_laplacian_along_directions_matches_hessian(method: Any, directions: Tensor) -> None:
-    points, s = table(), directions.clone().requires_grad_()
+    points, s = table(columns=3), directions.clone().requires_grad_()
     outputs = with_channels(points)
     total, gradient = laplacian(outputs, points, directions=s, with_gradient=True, method=method)
 
@@ -118,7 +116,7 @@ def test_laplacian_along_directions_matches_hessian(method: Any, directions: Ten
 
 
 def test_directions_are_treated_as_constants() -> None:
-    points = table()
+    points = table(columns=3)
     assert_same(
         laplacian(wave(points), points, directions=points[None] ** 2),
         laplacian(wave(points), points, directions=points.detach()[None] ** 2),
@@ -146,13 +144,13 @@ def test_long_and_short_directions_do_not_overflow() -> None:
 def test_directions_of_wrong_shape_or_type_are_refused(
     directions: Any, error: Any, pattern: str
 ) -> None:
-    points = table()
+    points = table(columns=3)
     with pytest.raises(error, match=pattern):
         laplacian(wave(points), points, directions=directions)
 
 
 def test_dims_and_directions_together_are_refused() -> None:
-    points = table()
+    points = table(columns=3)
     with pytest.raises(ValueError, match=words("laplacian.both")):
         laplacian(wave(points), points, dims=[0], directions=SHARED)
 
@@ -206,35 +204,40 @@ def test_mixed_rows_are_refused_with_columns_on_several_axes() -> None:
 @pytest.mark.parametrize(
     ("outputs", "inputs", "options", "pattern"),
     [
-        (lambda x: x.sum(1), table(), {"method": "fast"}, words("method", value="fast")),
+        (lambda x: x.sum(1), table(columns=3), {"method": "fast"}, words("method", value="fast")),
         (lambda x: x**2, torch.tensor(2.0), {}, words("no-axes")),
-        (lambda x: x.sum(1), table(), {"dims": []}, words("laplacian.dims-empty", value="[]")),
         (
             lambda x: x.sum(1),
-            table(),
+            table(columns=3),
+            {"dims": []},
+            words("laplacian.dims-empty", value="[]"),
+        ),
+        (
+            lambda x: x.sum(1),
+            table(columns=3),
             {"dims": [3]},
             words("laplacian.dims-range", last=2, value="[3]"),
         ),
         (
             lambda x: x.sum(1),
-            table(),
+            table(columns=3),
             {"dims": [-1]},
             words("laplacian.dims-from-end", value="[-1]", counted=[2]),
         ),
         (
             lambda x: x.sum(1),
-            table(),
+            table(columns=3),
             {"dims": [-4]},
             words("laplacian.dims-range", value="[-4]") + "$",
         ),
-        (lambda x: x.sum(1), table(), {"dims": count()}, words("laplacian.dims-range")),
+        (lambda x: x.sum(1), table(columns=3), {"dims": count()}, words("laplacian.dims-range")),
         (
             lambda x: x.sum(1),
-            table(),
+            table(columns=3),
             {"dims": [1, 1]},
             words("laplacian.dims-range", value="[1, 1]"),
         ),
-        (lambda x: x.sum(0), table(), {}, words("shapes.mismatch")),
+        (lambda x: x.sum(0), table(columns=3), {}, words("shapes.mismatch")),
     ],
 )
 def test_shapes_that_do_not_match_are_refused(
@@ -248,19 +251,19 @@ def test_shapes_that_do_not_match_are_refused(
     "dims", [np.array([0, 2]), torch.tensor([0, 2]), (np.int64(0), 2), iter([0, 2]), {0, 2}]
 )
 def test_dims_can_be_any_integer_type(dims: Any) -> None:
-    points = table()
+    points = table(columns=3)
     assert_same(laplacian(wave(points), points, dims=dims), wave(points) * (1 - 4))
 
 
 @pytest.mark.parametrize("dims", [1.0, "01", [0.0], [True], torch.tensor(1.5), object()])
 def test_dims_of_other_types_are_refused(dims: Any) -> None:
-    points = table()
+    points = table(columns=3)
     with pytest.raises(TypeError, match=words("laplacian.dims-type")):
         laplacian(wave(points), points, dims=dims)
 
 
 @pytest.mark.parametrize("one", [1, np.int64(1), torch.tensor(1)], ids=repr)
 def test_dims_must_be_a_list(one: Any) -> None:
-    points = table()
+    points = table(columns=3)
     with pytest.raises(TypeError, match=words("laplacian.dims-int", count=1)):
         laplacian(wave(points), points, dims=one)

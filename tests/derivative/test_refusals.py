@@ -14,18 +14,9 @@ from torch.utils.checkpoint import checkpoint
 
 from leafgrad import higher_order_grad, laplacian
 from tests.derivative.refusals import words
+from tests.derivative.taylor.oracle import column, table
 from tests.messages import message
 from tests.tensors import Cube, custom, outcome_of
-
-
-def column(rows: int = 5) -> Tensor:
-    x = torch.linspace(0.2, 1.7, rows, dtype=torch.float64)
-    return x.unsqueeze(1).requires_grad_()
-
-
-def table(rows: int = 5, columns: int = 2) -> Tensor:
-    x = torch.linspace(0.2, 1.7, rows * columns, dtype=torch.float64).sin() + 0.5
-    return x.reshape(rows, columns).requires_grad_()
 
 
 def network(*layers: torch.nn.Module) -> torch.nn.Sequential:

@@ -251,7 +251,7 @@ def test_mixed_rows_are_refused_by_each_function_and_method(
 
 
 @pytest.mark.parametrize("distance", [1, 2, 16, 63])
-def test_promise_broken_by_one_of_many_rows_is_found(distance: int) -> None:
+def test_independent_rows_option_is_refused_if_one_row_moves(distance: int) -> None:
     x = torch.rand(65, 2, requires_grad=True)
     order = torch.arange(65)
     order[0], order[distance] = distance, 0
@@ -259,7 +259,7 @@ def test_promise_broken_by_one_of_many_rows_is_found(distance: int) -> None:
         jacobian(x[order].sin(), x, rows="independent")
 
 
-def test_other_promise_about_rows_is_refused() -> None:
+def test_unknown_value_of_rows_option_is_refused() -> None:
     x, promise = rows(5, 2), "yes"
     with pytest.raises(ValueError, match=words("rows", value=promise)):
         jacobian(x, x, rows=promise)  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from leafgrad._display.units import count, size
         ("×12 …", 5, 31.5),
     ],
 )
-def test_width_of_letters(content: str, columns: int, pixels: float) -> None:
+def test_width_counts_wide_letters_twice(content: str, columns: int, pixels: float) -> None:
     assert cells(content) == columns
     assert width(content, 10) == pytest.approx(pixels, abs=6)
 
@@ -86,7 +86,7 @@ def test_text_in_markup_is_escaped_and_visible(content: object, markup: str) -> 
     assert text(content) == markup
 
 
-def test_elements_and_paths_as_markup() -> None:
+def test_elements_and_paths_are_written_as_markup() -> None:
     assert element("g", element("b"), text("<")) == "<g><b/>&lt;</g>"
     written = '<a class="x y" aria-label="&quot;" x="1.2" y="2" z="3"/>'
     assert element("a", class_="x y", aria_label='"', x=1.25, y=2.0, z=3) == written

@@ -101,7 +101,7 @@ def test_norms_have_text_repr_and_html() -> None:
     assert "bend11" in norms._repr_html_()
 
 
-def test_norms_need_gradients() -> None:
+def test_gradient_norms_without_gradients_are_refused() -> None:
     trace = trace_graph(torch.ones(2, requires_grad=True).exp())
     with pytest.raises(ValueError, match=r"trace with trace_graph\(\.\.\., gradients=True\)$"):
         _ = trace.gradient_norms

@@ -254,7 +254,7 @@ def test_write_into_cache_fails_unless_allowed(*, is_allowed: bool) -> None:
             y.sum().backward()
 
 
-def test_hiding_nodes_are_counted() -> None:
+def test_nodes_that_hide_saved_tensors_are_counted() -> None:
     kept = memory(torch._foreach_exp([leaf(2), leaf(2)])[0].sin())
     assert (kept.hiding, kept.total.slots, kept.total.hidden) == ((1,), 1, 0)
     assert message("memory.hiding", nodes="1 node") in prose(kept)
@@ -263,7 +263,7 @@ def test_hiding_nodes_are_counted() -> None:
 # --- Text
 
 
-def test_text_of_memory() -> None:
+def test_text_of_memory_lists_totals_and_largest_kinds() -> None:
     linear = nn.Linear(4, 8, bias=False)
     assert f"{memory(linear(leaf(2, 4)).exp().sin())}\n" == CARD
 

@@ -38,7 +38,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize(("tensor", "text"), TEXTS.values(), ids=TEXTS)
-def test_text_of_summary(tensor: torch.Tensor, text: str) -> None:
+def test_summary_prints_few_numbers_or_their_mean_and_norm(tensor: torch.Tensor, text: str) -> None:
     assert str(summary_of(tensor)) == text
 
 

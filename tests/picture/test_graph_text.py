@@ -169,7 +169,7 @@ def repeated() -> Any:
         (numbered_path, NUMBERED_PATH),
     ],
 )
-def test_text_of_graph(traced: Callable[[], Any], text: str) -> None:
+def test_text_of_graph_is_a_table_of_nodes_or_modules(traced: Callable[[], Any], text: str) -> None:
     assert str(traced()) == text.strip()
 
 

@@ -77,7 +77,7 @@ def test_description_is_text_of_graph() -> None:
     assert ET.fromstring(trace.to_svg())[1].text == str(trace)
 
 
-def test_tooltip_of_box() -> None:
+def test_tooltip_of_box_has_shape_inputs_and_saved_tensors() -> None:
     function: Any = Doubled
     h = function.apply(leaf(2)).exp()
     h.retain_grad()

@@ -89,7 +89,7 @@ def scrolling_frame(browser: Browser, folder: Path, width: int) -> Page:
 
 
 @pytest.mark.parametrize("share", [1.2, 0.9, 0.7, 0.4])
-def test_frame_shows_picture_or_starts_at_root(
+def test_frame_shows_whole_picture_or_scrolls_to_root(
     browser: Browser, tmp_path: Path, share: float
 ) -> None:
     full = float(ET.fromstring(pinn().to_svg()).get("width", ""))

@@ -34,7 +34,7 @@ def test_folded_leaves_are_within_their_nodes() -> None:
     assert unnamed.boxes[0].pills == ["leaf (2,)"]
 
 
-def test_root_leaf_has_a_box() -> None:
+def test_leaf_that_is_the_root_has_a_box() -> None:
     (box,) = picture_of(trace_graph(torch.ones(2, requires_grad=True)), fold=True).boxes
     assert box.is_root
     assert box.rect.kind == "leaf"

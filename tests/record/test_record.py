@@ -194,23 +194,18 @@ class Catching(nn.Module):
         raise AssertionError
 
 
-def test_module_that_raises_is_left() -> None:
+def refuse(module: nn.Module, _: Any) -> None:
+    if isinstance(module, Failing):
+        raise ValueError("not this one")  # noqa: TRY004 (what the module raises itself)
+
+
+@pytest.mark.parametrize("hooks", [[], [refuse]], ids=["module", "pre-hook"])
+def test_module_path_is_right_after_module_or_pre_hook_raises(hooks: list[Any]) -> None:
+    handles = [register_module_forward_pre_hook(hook) for hook in hooks]
     with record() as recording:
         y = Catching()(leaf(2)).cos()
-    assert modules_of(trace_graph(y, recording=recording)) == [("Cos", None), ("Sin", "")]
-
-
-def test_module_refused_by_pre_hook_is_not_left() -> None:
-    def refuse(module: nn.Module, _: Any) -> None:
-        if isinstance(module, Failing):
-            raise ValueError("not this one")  # noqa: TRY004 (what the module raises itself)
-
-    earlier = register_module_forward_pre_hook(refuse)
-    try:
-        with record() as recording:
-            y = Catching()(leaf(2)).cos()
-    finally:
-        earlier.remove()
+    for handle in handles:
+        handle.remove()
     assert modules_of(trace_graph(y, recording=recording)) == [("Cos", None), ("Sin", "")]
 
 

@@ -62,9 +62,3 @@ def test_blocks_with_the_same_options_share_a_formatter() -> None:
     for _ in range(2):
         options: Any = {"linenos": "table", "hl_lines": [2]}
         assert bridge.highlight_block("x = 1\ny", "python", **options) == as_before
-
-
-def test_builder_without_highlighter_is_unchanged() -> None:
-    app: Any = SimpleNamespace(builder=SimpleNamespace())
-    keep_formatters(app)
-    assert vars(app.builder) == {}

@@ -60,7 +60,7 @@ def written(*pictures: str) -> str:
     return context["body"]
 
 
-def test_style_is_on_a_page_once() -> None:
+def test_picture_style_is_on_a_page_only_once() -> None:
     graph = trace_graph(torch.ones(2, requires_grad=True).exp())._repr_html_()
     assert written(graph).count("<style") == graph.count("<style") > 0
     assert written(graph, graph).count("<style") == graph.count("<style")

@@ -161,7 +161,7 @@ def pressed(name: str, setting: dict[str, Any], values: dict[str, float]) -> dic
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_numbers_are_those_of_pytorch(opened: Callable[..., Page], name: str) -> None:
+def test_figures_show_the_numbers_of_pytorch(opened: Callable[..., Page], name: str) -> None:
     random.seed(name)
     drawn = [*settings(name)]
     largest = 0.0

@@ -73,7 +73,7 @@ def test_style_from_another_site_is_reported(style: str, site: Path) -> None:
 
 
 @pytest.mark.parametrize("heavy", ["a.html", "_static/a.js"])
-def test_heavy_page_is_reported_unless_pictures_are_the_weight(heavy: str, site: Path) -> None:
+def test_heavy_page_is_reported_unless_its_pictures_are_heavy(heavy: str, site: Path) -> None:
     noise = random.Random(0).randbytes(LIGHT).hex()
     (site / "a.html").write_text(f"{HEAD}{BODY}<svg>{noise}</svg>")
     assert told(site) == []

@@ -25,7 +25,7 @@ def signs(told: BackwardSteps) -> list[dict[str, Any]]:
     return found
 
 
-def test_list_has_each_sentence() -> None:
+def test_printed_list_has_each_sentence() -> None:
     told = steps()
     items = re.findall("<li>(.*?)</li>", told._repr_html_())
     assert [unescape(item) for item in items] == [step.sentence for step in told.steps]

@@ -1,6 +1,5 @@
 """The steps of a backward pass in Chromium."""
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from leafgrad import trace_graph
 from leafgrad.types import BackwardSteps
 from tests.browser import needs_chromium
 from tests.devtools import Browser, Page
+from tests.steps.test_steps import classic
 
 pytestmark = needs_chromium
 Opened = Callable[..., Page]
@@ -28,16 +28,9 @@ def button(name: str) -> str:
     return f"document.querySelector('[data-do={name}]')"
 
 
-@pytest.fixture(scope="module")
-def classic() -> BackwardSteps:
-    x = torch.tensor(4.0, requires_grad=True)
-    y = torch.tensor(math.pi, requires_grad=True)
-    a = x * x
-    u = 2 * y
-    s = torch.sin(u)
-    z = a + s
-    names = {"x": x, "y": y, "a": a, "u": u, "s": s, "z": z}
-    return trace_graph(z, names=names, values=True, gradients=True).steps()
+@pytest.fixture(scope="module", name="classic")
+def steps_of_classic() -> BackwardSteps:
+    return classic()
 
 
 @pytest.fixture

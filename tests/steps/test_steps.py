@@ -35,7 +35,7 @@ def said(steps: BackwardSteps) -> list[str]:
 # --- Sentences
 
 
-def test_sentences_of_forward_and_backward() -> None:
+def test_steps_are_told_in_sentences() -> None:
     assert str(classic()) == TEXT.strip("\n")
 
 
@@ -155,7 +155,7 @@ def test_shown_local_derivative_matches_backward(name: str) -> None:
 # --- Refused arguments
 
 
-def test_steps_need_gradients() -> None:
+def test_steps_without_gradients_are_refused() -> None:
     trace = trace_graph(number(3.0) * 2, values=True)
     with pytest.raises(ValueError, match=exactly("errors.graph.no-gradients", what="steps()")):
         trace.steps()

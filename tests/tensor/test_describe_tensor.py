@@ -560,7 +560,7 @@ def test_description_is_a_frozen_value() -> None:
 # --- Text and HTML
 
 
-def test_text_of_leaf() -> None:
+def test_text_of_leaf_lists_its_facts_and_reasons() -> None:
     weight = torch.nn.Parameter(torch.ones(3))
     weight.sum().backward()
     assert str(describe_tensor(weight, name="weight")) == (
@@ -647,7 +647,7 @@ def test_subclass_is_named(make: Callable[[], torch.Tensor], name: str | None) -
     ],
     ids=["number", "None", "list", "module", "node"],
 )
-def test_other_types_are_refused_with_a_cure(thing: Any, words: str) -> None:
+def test_other_types_are_refused_with_a_fix(thing: Any, words: str) -> None:
     with pytest.raises(TypeError, match=f"^tensor must be a torch.Tensor, {words}"):
         describe_tensor(thing)
 

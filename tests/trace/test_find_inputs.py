@@ -82,7 +82,7 @@ def test_inputs_in_nested_arguments_have_argument_names() -> None:
     ]
 
 
-def test_frozen_parameters_buffers_and_constants_are_no_inputs() -> None:
+def test_frozen_parameters_buffers_and_constants_are_not_inputs() -> None:
     class Scaled(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -141,7 +141,7 @@ def test_named_input_of_custom_function_is_found() -> None:
     assert at(trace, trace.inputs[0]) == [("ProductBackward", "saved_tensors[1]")]
 
 
-def test_alias_of_tensor_with_gradient_is_no_input() -> None:
+def test_alias_of_tensor_with_gradient_is_not_an_input() -> None:
     function: Any = Product
     w = nn.Parameter(torch.ones(2))
     hidden = w * 2

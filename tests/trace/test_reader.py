@@ -47,7 +47,7 @@ def test_saved_tensor_has_its_facts() -> None:
     )
 
 
-def test_freed_tensor_has_its_state_only() -> None:
+def test_freed_saved_tensor_has_its_state_only() -> None:
     y = leaf(2).sin()
     y.sum().backward()
     assert only(trace_graph(y)) == SavedTensor(node=0, name="self", state="freed")
@@ -160,7 +160,7 @@ def test_saved_alias_of_parameter_in_graph_or_names_is_a_parameter() -> None:
     assert parameters_saved(module, names=module) == {"mat2", "other"}
 
 
-def test_sparse_tensor_beside_sparse_parameter_is_no_parameter() -> None:
+def test_sparse_tensor_beside_sparse_parameter_is_not_a_parameter() -> None:
     sparse = nn.Parameter(torch.eye(2).to_sparse())
     saved = trace_graph(sparse.sin() * torch.eye(2).to_sparse(), names={"p": sparse}).saved
     told = {(one.name, one.storage, one.is_parameter) for one in saved if one.shape == (2, 2)}

@@ -54,7 +54,7 @@ def test_saved_false_leaves_out_saved_tensors_only() -> None:
 
 
 @pytest.mark.parametrize("switch", ["saved", "values", "gradients"])
-def test_switch_must_be_a_bool(switch: str) -> None:
+def test_flags_of_trace_graph_must_be_bools(switch: str) -> None:
     wrong: Any = {switch: "no"}
     with pytest.raises(TypeError, match=rf"^{switch} must be a bool, not str; "):
         trace_graph(leaf(3), **wrong)

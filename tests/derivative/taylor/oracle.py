@@ -12,6 +12,18 @@ def rows(*shape: int) -> Tensor:
     return ((number * 1.7).sin() / 2 + 1).reshape(shape).requires_grad_()
 
 
+def column(rows: int = 5, low: float = 0.2, high: float = 1.7) -> Tensor:
+    """One column of points that requires grad."""
+    x = torch.linspace(low, high, rows, dtype=torch.float64)
+    return x.unsqueeze(1).requires_grad_()
+
+
+def table(rows: int = 5, columns: int = 2) -> Tensor:
+    """Rows of some columns, nothing symmetric about them, that require grad."""
+    x = torch.linspace(0.2, 1.7, rows * columns, dtype=torch.float64).sin() + 0.5
+    return x.reshape(rows, columns).requires_grad_()
+
+
 def mixed(results: Tensor) -> Tensor:
     """Mix many channels of each row into one, in which a wrong one shows: each costs passes."""
     count = results[0].numel()

@@ -82,7 +82,7 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> l
 @pytest.mark.usefixtures("blocks")
 @pytest.mark.parametrize("name", LAYERS)
 @pytest.mark.parametrize("orders", [[(2, 0)], [(1, 0), (1, 2)]], ids=str)
-def test_fused_layers_equal_nested_reverse(name: str, orders: list[tuple[int, int]]) -> None:
+def test_fused_layers_match_nested_reverse_mode(name: str, orders: list[tuple[int, int]]) -> None:
     x, outputs, sources = network(LAYERS[name])
     ours = [*map(mixed, higher_order_grad(outputs, x, orders, method="taylor"))]
     theirs = higher_order_grad(mixed(outputs), x, orders, method="reverse")

@@ -327,7 +327,7 @@ def test_operation_without_rule_in_checkpoint_uses_reverse_mode() -> None:
 # --- Hooks, autocast and fake tensors
 
 
-def test_call_runs_no_hook_and_changes_no_gradient() -> None:
+def test_taylor_mode_runs_no_hook_and_changes_no_gradient() -> None:
     x = points(3)
     inner = x.sin()
     inner.retain_grad()
