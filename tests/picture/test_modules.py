@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from leafgrad import GraphTrace, record, trace_graph
-from tests.messages import message
 from tests.models import Block, polynomial, transformer
 from tests.picture.picture import picture_of
 
@@ -135,14 +134,14 @@ def test_leaves_of_unknown_size_are_counted_without_numbers() -> None:
     nodes = [replace(n, shapes=(None,)) if n.leaf_name == "0.bias" else n for n in trace.nodes]
     ragged = GraphTrace(nodes=tuple(nodes), roots=trace.roots)
     assert ">3 leaves<" in ragged.to_svg(fold="0")
-    assert ">3 leaves with 8 numbers<" in trace.to_svg(fold="0")
+    assert ">3 leaves<" in trace.to_svg(fold="0")
 
 
 def test_unknown_module_is_refused_with_known_ones() -> None:
-    there = r"not '\*\.x'; there are '12', '12\.perceptron', '12\.perceptron\.2', '12.*', \.\.\."
+    there = r"not '\*\.x'; the trace knows the modules \['12', '12\.perceptron', .* more\]"
     with pytest.raises(ValueError, match=there):
         transformer().to_svg(fold=["*", "*.x"])
-    with pytest.raises(ValueError, match=message("errors.picture.no-module")):
+    with pytest.raises(ValueError, match=r"modules \[\], which it learns from names=model"):
         polynomial().to_svg(fold="*")
 
 

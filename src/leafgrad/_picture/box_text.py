@@ -183,12 +183,9 @@ def _sizes(leaves: Sequence[TracedNode]) -> str:
     """Return the number of parameters, or of leaves if not all are parameters of known size."""
     sizes = [element_count(leaf.shapes[0]) for leaf in leaves]
     known = [size for size in sizes if size is not None]
-    counted = count(len(leaves), "leaf")
-    if len(known) < len(sizes):
-        return counted
-    if all(leaf.module is not None for leaf in leaves):
-        return count(sum(known), "parameter")
-    return message("box.leaves", leaves=counted, numbers=count(sum(known), "number"))
+    if len(known) < len(sizes) or any(leaf.module is None for leaf in leaves):
+        return count(len(leaves), "leaf")
+    return count(sum(known), "parameter")
 
 
 def order_sign(node: TracedNode) -> str:

@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from math import inf
 from typing import Literal
 
+from leafgrad._display.units import first_few
 from leafgrad._graph.modules import ModuleLevels, outwards
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._graph.order import topological_order
@@ -97,12 +98,8 @@ def check_modules(nodes: Sequence[TracedNode], modules: Collection[str]) -> None
     paths = dict.fromkeys(path for node in nodes for path in outwards(node.module))
     for module in modules:
         if not any(_matches(path, module) for path in paths):
-            hint = message("errors.picture.no-module")
-            if paths:
-                few = [*map(repr, paths)][:MOST_MODULES]
-                more = ["..."] if len(paths) > MOST_MODULES else []
-                hint = message("errors.picture.modules", names=", ".join(few + more))
-            raise ValueError(message("errors.picture.module", module=module, there=hint))
+            few = first_few([*map(repr, paths)], MOST_MODULES)
+            raise ValueError(message("errors.picture.module", module=module, names=few))
 
 
 def _stretches(nodes: Iterator[TracedNode], boxes: Boxes) -> Iterator[ModuleBox]:

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, chain, count, zip_longest
+from itertools import chain, count, zip_longest
 from math import inf
 from operator import sub
 
@@ -38,12 +38,11 @@ class Vertex:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """Copies of a stretch, one right after the other; `slack` vertices more go on like them."""
+    """Copies of a stretch, one right after the other."""
 
     first: int
     period: int
     copies: int
-    slack: int
 
     @property
     def end(self) -> int:
@@ -71,7 +70,7 @@ def fold_repeats(vertices: Sequence[Vertex]) -> list[Vertex]:
     """
     vertices = [*vertices]
     while run := _best_run([vertex.label for vertex in vertices], partial(_stretches, vertices)):
-        vertices = _fold_run(vertices, _shift_to_waist(vertices, run))
+        vertices = _fold_run(vertices, run)
     return vertices
 
 
@@ -91,10 +90,10 @@ def _best_run(
         if most >= len(labels) - period:
             break  # no run of this or a longer period saves more
         for first, length in stretches(period):
-            times, slack = divmod(length, period)
+            times = length // period
             if times * period > most:
                 most = times * period
-                best = Run(first=first, period=period, copies=times + 1, slack=slack)
+                best = Run(first=first, period=period, copies=times + 1)
     return best if most >= max(LEAST_SAVING, len(labels) * LEAST_SHARE) else None
 
 
@@ -149,21 +148,6 @@ def _first_common_target(vertex: Vertex, other: Vertex, period: int) -> float:
         elif target + period != target_of_other or output != output_of_other:
             return 0
     return common
-
-
-def _shift_to_waist(vertices: Sequence[Vertex], run: Run) -> Run:
-    """Shift a run so that as few edges as possible lead from one copy to the next."""
-    # Count the edges that cross the gap before each vertex.
-    nearest = [*range(len(vertices))]
-    for place, vertex in enumerate(vertices):
-        for target, _ in vertex.edges:
-            nearest[target] = min(nearest[target], place)
-    changes = Counter(place + 1 for place in nearest)
-    changes.subtract(range(1, len(vertices) + 1))
-    widths = [*accumulate(changes[place] for place in range(len(vertices) + 1))]
-    # Cut where the fewest edges cross.
-    shift = min(range(run.slack + 1), key=lambda shift: widths[run.first + run.period + shift])
-    return replace(run, first=run.first + shift)
 
 
 def _fold_run(vertices: Sequence[Vertex], run: Run) -> list[Vertex]:

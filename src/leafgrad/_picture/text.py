@@ -125,9 +125,6 @@ DETAILS = (
     COUNTED,
     COUNTED._replace(least=24),
     COUNTED._replace(least=16, edges=2),
-    COUNTED._replace(least=16, edges=1),
-    COUNTED._replace(least=7, edges=2),
-    COUNTED._replace(least=7, edges=2, with_kind=False),
     COUNTED._replace(least=7, edges=1, with_kind=False),
     COUNTED._replace(least=7, edges=1, with_kind=False, whole=()),
 )

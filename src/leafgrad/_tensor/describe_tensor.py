@@ -1,12 +1,10 @@
 """Read the facts about a tensor that matter to autograd."""
 
-from functools import lru_cache
-
 import torch
 
 from leafgrad import _autograd
 from leafgrad._arguments.signature import public_function
-from leafgrad._messages import has_message, language, message
+from leafgrad._messages import has_message, message
 from leafgrad._tensor.description import TensorDescription, TensorRole, role_text
 
 
@@ -57,7 +55,7 @@ def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorD
     with _autograd.unobserved():
         facts = _facts(tensor, name, _role(tensor))
         now, variant = "filled" if facts.has_grad else "empty", _variant(facts)
-        why = _reasons(language(), facts.role, variant, now, facts.grad_fn, facts.wrapped)
+        why = _reasons(facts.role, variant, now, facts.grad_fn, facts.wrapped)
         if facts.wrapped is not None:
             inner = role_text(_role(_autograd.unwrapped(tensor)))
             why = *why, message("tensor.inner", role=inner)
@@ -68,19 +66,9 @@ def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorD
 
 def _check(tensor: object, name: object) -> None:
     if not isinstance(tensor, torch.Tensor):
-        cure = next((cure for kind, cure in CURES.items() if isinstance(tensor, kind)), "other")
-        kind, advice = type(tensor).__name__, message(f"errors.tensor.cure.{cure}")
-        raise TypeError(message("errors.tensor.type", type=kind, cure=advice))
+        raise TypeError(message("errors.tensor.type", type=type(tensor).__name__))
     if not isinstance(name, str | None):
         raise TypeError(message("errors.tensor.name", type=type(name).__name__))
-
-
-CURES: dict[type | tuple[type, ...], str] = {
-    torch.nn.Module: "module",
-    (list, tuple, dict, set): "container",
-    torch.autograd.graph.Node: "node",
-}
-"""The key of the cure for each type that is no tensor."""
 
 
 def _role(tensor: torch.Tensor) -> TensorRole:
@@ -128,14 +116,10 @@ def _facts(tensor: torch.Tensor, name: str | None, role: TensorRole) -> TensorDe
     )
 
 
-@lru_cache(maxsize=256)
 def _reasons(
-    _: str, role: TensorRole, variant: str, now: str, node: str | None, transform: str | None
+    role: TensorRole, variant: str, now: str, node: str | None, transform: str | None
 ) -> tuple[str, ...]:
-    """Return why a tensor is or is not a leaf, what happens to ``.grad``, and what to do.
-
-    The language only tells entries of the cache apart.
-    """
+    """Return why a tensor is or is not a leaf, what happens to ``.grad``, and what to do."""
     table = f"tensor.{role.name.lower().replace('_', '-')}"
     slots = {
         "node": node,
