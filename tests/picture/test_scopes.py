@@ -181,7 +181,9 @@ def test_derivative_of_unnamed_tensor_is_not_named_after_another() -> None:
     assert {node.derivative for node in trace.nodes} == {None, "∇"}
 
 
-def test_settings_of_module_are_shown() -> None:
+def test_settings_of_operation_and_module_are_shown() -> None:
     model = nn.Sequential(nn.Conv2d(1, 2, 3, stride=2), nn.Flatten(), nn.Softmax(-1))
     trace = trace_graph(model(torch.ones(1, 1, 8, 8)).sum(), names=model)
     assert "Conv2d(1, 2, kernel_size=(3, 3), stride=(2, 2))" in trace.to_svg(fold="*")
+    assert ("dim", "-1") in next(n for n in trace.nodes if "Softmax" in n.name).settings
+    assert "dim=-1" in trace.to_svg(fold=False)

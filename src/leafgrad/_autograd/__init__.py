@@ -121,6 +121,7 @@ from leafgrad._autograd.saved import (
     read_saved,
     saved_rows,
     saved_slots,
+    settings,
     signed,
 )
 from leafgrad._autograd.tensor import (

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from functools import partial
+from functools import cache, partial
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -217,6 +217,29 @@ class _Slots(dict[type, tuple[tuple[str, str, str], ...]]):
 
 
 _SLOTS = _Slots()
+
+
+@cache
+def _setting_names(kind: type) -> tuple[str, ...]:
+    held = {public for _, public, _ in _SLOTS[kind]}
+    return tuple(
+        name
+        for name in dir(kind)
+        if name.startswith("_saved_")
+        and name not in held
+        and not re.search(r"_sym_|_size|scalar_type|options", name)
+    )
+
+
+def settings(node: Node) -> tuple[tuple[str, str], ...]:
+    """Return what the node keeps beside tensors, such as a stride, by name and as text."""
+    if isinstance(node, _CUSTOM):
+        return ()  # it has none, and its class would be kept alive
+    return tuple(
+        (name.removeprefix("_saved_"), str(signed(value)))
+        for name in _setting_names(type(node))
+        if isinstance(value := getattr(node, name), (int, float, str, tuple))
+    )
 
 
 def signed(value: Any) -> Any:

@@ -240,6 +240,8 @@ class TracedNode:
             time it came to a sink: it is passed on although all that arrived were finite, or a NaN
             was made of infinities, or a hook or a sum made it.
         gradient_turn_kind: ``"NaN"`` or ``"infinity"``, whichever it is that came up.
+        settings: What its operation was called with beside tensors, such as
+            ``("stride", "(2, 2)")``, as far as PyTorch keeps it for backward.
     """
 
     index: int
@@ -269,6 +271,7 @@ class TracedNode:
     value_turn_is_near: bool = False
     gradient_turns: bool = False
     gradient_turn_kind: NotFinite | None = None
+    settings: tuple[tuple[str, str], ...] = ()
 
     @property
     def leaf_name(self) -> str | None:

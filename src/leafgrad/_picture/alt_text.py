@@ -55,6 +55,8 @@ def _node_in_words(box: Box, times: str) -> Iterator[str]:
         yield message("tip.order", order=node.derivative_order)
     yield message("tip.output", output=output(box, with_kind=True))
     yield from (line.text for line in (*number_lines(node), *turn_lines(node)))
+    if node.settings:
+        yield ", ".join(f"{name}={value}" for name, value in node.settings)
     if node.retains_grad:
         yield message("tip.retains")
     if node.derivative or node.module:

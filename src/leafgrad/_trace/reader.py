@@ -105,6 +105,7 @@ class GraphReader:
                 derivative_order=orders[index],
                 derivative=derivatives[index],
                 hides_saved=kind.hides_saved,
+                settings=_autograd.settings(self.nodes[index]),
             )
             for index, (kind, (shapes, dtype, device)) in enumerate(outputs)
         )
