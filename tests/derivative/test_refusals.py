@@ -402,11 +402,12 @@ def cubing(backward: Callable[..., Any], keep: Callable[[Tensor], Any] | None = 
                 ctx.kept = keep(x)
             return x**3
 
-    Cubing.backward = staticmethod(backward)  # type: ignore[assignment]
+    Cubing.backward = staticmethod(backward)  # type: ignore[method-assign]
     return Cubing
 
 
-ONCE = cubing(once_differentiable(lambda c, g: 3 * c.saved_tensors[0] ** 2 * g))
+differentiable_once: Any = once_differentiable
+ONCE = cubing(differentiable_once(lambda c, g: 3 * c.saved_tensors[0] ** 2 * g))
 SMOOTHED = cubing(lambda c, g: 3 * c.saved_tensors[0].mean() ** 2 * g)
 # What each backward lacks, by the key of the message.
 SHORTCOMINGS: dict[str, tuple[str, Any]] = {
