@@ -113,6 +113,43 @@ TWO_OPTIMIZERS = f"""{START}
 {STEP}
 """
 
+CLEARED = f"""{START}
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+        loss = (model(x) - y).square().mean()
+        loss.backward()
+        optimizer.zero_grad(set_to_none=False)
+        optimizer.step()
+"""
+PRODUCT = f"""{START}
+    policy = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(policy.parameters(), lr=0.1)
+    for _ in range(3):
+        optimizer.zero_grad()
+        scores = torch.tanh(policy(x))
+        loss = -(scores * y.flatten()).mean()
+        loss.backward()
+        optimizer.step()
+"""
+UNTRAINED = f"""{START}
+    model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)).eval()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(3):
+{STEP}
+"""
+SECOND_PART = f"""{START}
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(5):
+{STEP}
+    a, b = nn.Parameter(torch.zeros(4, 2)), nn.Parameter(torch.zeros(2, 1))
+    optimizer = torch.optim.SGD([a, b], lr=0.1)
+    plain, model = model, lambda x: plain(x) + x @ a @ b
+    for _ in range(5):
+{STEP}
+"""
+
 
 def run(name: str, code: str) -> list[StepReport]:
     linecache.cache[name] = len(code), None, code.splitlines(keepends=True), name
@@ -133,9 +170,14 @@ def run(name: str, code: str) -> list[StepReport]:
         (CLIPPED, 2, "warning[clip-after-step]", "nn.utils.clip_grad_norm_(model.par", True),
         (ONE_GAN_STEP, 2, "error[detached]", "fake = generator(x).detach()", False),
         (PADDING, 1, "warning[zero-gradient]: the gradient of `head.w", "head(embeddi", False),
+        (CLEARED, 2, "error[zero-grad-misplaced]", "optimizer.zero_grad(set_to_n", True),
+        (PRODUCT, 1, "warning[broadcast-loss]: the loss multi", "(scores * y.flat", True),
+        (UNTRAINED, 1, "warning[eval-mode]: `model` is in", "", False),
+        (SECOND_PART, 7, "warning[zero-gradient]: the gradient of `a`", "x @ a @ b", False),
         (TWO_OPTIMIZERS, 1, "warning[not-in-optimizer]", "optimizer = torch.optim", False),
     ],
-    ids="replaced loose buffer in-dict outside clipped gan padding two-optimizers".split(),
+    ids="replaced loose buffer in-dict outside clipped gan padding "
+    "cleared product untrained second-part two-optimizers".split(),
 )
 def test_mistake_is_found_with_its_line_and_its_fix(
     code: str, step: int, finding: str, line: str, *, is_fixed: bool
@@ -146,8 +188,9 @@ def test_mistake_is_found_with_its_line_and_its_fix(
     report = str(reports[0].report)
     assert finding in report
     found = reports[0].report.diagnoses[0]
-    assert found.primary is not None
-    assert line in code.splitlines()[found.primary.source.line - 1]
+    if line:
+        assert found.primary is not None
+        assert line in code.splitlines()[found.primary.source.line - 1]
     if is_fixed:
         assert run("fixed.py", apply_printed_edits(report, code)) == []
 

@@ -54,7 +54,7 @@ CODES = {
     "not-registered": "unregistered not-a-leaf",
     "numpy": "converted no-graph",
     "optimizer-lacks": "not-in-optimizer",
-    "optimizer-stale": "not-in-optimizer idle-in-optimizer swapped",
+    "optimizer-stale": "not-in-optimizer idle-in-optimizer",
     "pow-at-zero": "nan-gradient",
     "pow-of-negative": "nan-value nan-gradient",
     "sample": "no-derivative no-graph",

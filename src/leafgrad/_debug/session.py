@@ -44,7 +44,7 @@ MOST_RECORDINGS = 5
 
 
 NOTHING = Report(())
-NOT_CLEAR = {"eval-mode", "gradients-not-checked", "not-in-optimizer", "unregistered"}
+NOT_CLEAR = {"eval-mode", "frozen", "gradients-not-checked", "not-in-optimizer", "unregistered"}
 """The codes whose notes say what is not trained, or was not checked."""
 PLAIN = {"retain_graph", "create_graph"}
 """The arguments of a backward pass from a loss; others start elsewhere, or fill chosen leaves."""
@@ -173,7 +173,9 @@ class Session:
     def _after_step(self, optimizer: Optimizer, *_: Any) -> None:
         if threading.get_ident() != self.thread:
             return
-        steps = self._steps[id(optimizer)] = self._steps.get(id(optimizer), 0) + 1
+        is_new = id(optimizer) not in self._steps and self.recording is None
+        steps = self._steps.get(id(optimizer), self.step - 1 if is_new else 0) + 1
+        self._steps[id(optimizer)] = steps
         missed, self._missed = self._missed, []
         own = [report for one, report in missed if one is optimizer]
         self._first_missed[optimizer] = own if steps == 1 else []
@@ -187,8 +189,8 @@ class Session:
             self._wants_recording = False
             if all_finite(parameters_of([optimizer]).values()):  # otherwise all is lost
                 self._start_recording()
-        elif self.step >= self.first and not self._recordings:
-            self._start_recording()
+        elif self.step >= self.first and (not self._recordings or is_new):
+            self._start_recording()  # also if another part of the training begins
 
     def _note_not_finite(self, loss: Any = None, optimizer: Optimizer | None = None) -> None:
         """Report a loss or gradients that stopped being finite, and record the next steps."""

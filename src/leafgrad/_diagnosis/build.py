@@ -45,7 +45,7 @@ def diagnosis(  # noqa: PLR0913 # it fills a value with as many fields
 
     advice, label = words("help"), words("label") or ""
     # Without a line, a label is a note, unless it points to the line.
-    own = ["" if at or "here" in label else label, words("note")]
+    own = ["" if at or POINTING.search(label) else label, words("note")]
     return Diagnosis(
         code=code,
         severity=severity,
@@ -58,6 +58,7 @@ def diagnosis(  # noqa: PLR0913 # it fills a value with as many fields
     )
 
 
+POINTING = re.compile("here|switches|这里")
 MOST_NAMES = 3
 NUMBER = re.compile(r"\d+")
 INDICES = re.compile(r"([\d*]+\.)*[\d*]+(?=\.|$)")
@@ -95,7 +96,7 @@ def _count_by_module(names: Sequence[str], among: Sequence[str]) -> Iterator[str
     groups: dict[tuple[str, bool], list[str]] = {}
     for name in names:
         modules = ["", *accumulate(name.split(".")[:-1], "{}.{}".format)] if among else []
-        whole = (one for one in modules if not any(_is_in(other, one) for other in kept))
+        whole = (one for one in modules if not any(is_in(other, one) for other in kept))
         module = next(whole, None)
         inner = NUMBER.sub("*", name.rpartition(".")[0]) if module is None else module
         inner = inner.lstrip("*.") and inner
@@ -109,5 +110,6 @@ def _count_by_module(names: Sequence[str], among: Sequence[str]) -> Iterator[str
         yield message(key, count=len(inside), module=f"`{as_code(module)}`")
 
 
-def _is_in(name: str, module: str) -> bool:
-    return not module or name.startswith(f"{module}.")
+def is_in(name: str, path: str) -> bool:
+    """Return whether a name is that of something in a module, or of the module itself."""
+    return not path or f"{name}.".startswith(f"{path}.")

@@ -11,6 +11,7 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._arguments.names import buffers_in, named_modules, named_tensors, read_names
 from leafgrad._arguments.outputs import Output, gradient_edges, iter_outputs, unwrap_functorch
+from leafgrad._diagnosis.build import is_in
 from leafgrad._diagnosis.living import parameters_of
 from leafgrad._graph.nodes import TracedNode
 from leafgrad._record.log import Log
@@ -90,6 +91,10 @@ class Situation:
         """The named tensors that are not buffers of a module."""
         buffers = {id(one) for module in self.modules.values() for one in buffers_in(module)}
         return {name: one for name, one in self.named.items() if id(one) not in buffers}
+
+    def expects(self, name: str) -> bool:
+        """Return whether the caller listed a tensor, or a module that it is in."""
+        return any(is_in(name, one) for one in self.expected or ())
 
     @cached_property
     def optimized(self) -> set[int]:

@@ -215,7 +215,11 @@ class CallRecorder(TorchFunctionMode):
         params = [one for group in optimizer.param_groups for one in group["params"]]
         tensors = [*params, *(one.grad for one in params if one.grad is not None)]
         values, versions = self.tape.read(tensors), [*map(_autograd.version, tensors)]
-        self.step = Step(frame, [*map(ref, tensors)], versions, values, Site(within, place))
+        groups = [group["params"] for group in optimizer.param_groups if group.get("lr")]
+        moving = [one for group in groups for one in group if one.dtype.itemsize == _HALF]
+        short = [(ref(one), one.detach().clone()) for one in moving]
+        site = Site(within, place)
+        self.step = Step(frame, [*map(ref, tensors)], versions, values, site, short)
         self.log.finish_step = self.finish_step
 
     def finish_step(self) -> None:
@@ -226,6 +230,8 @@ class CallRecorder(TorchFunctionMode):
         with _autograd.unobserved():
             pairs = zip((one() for one in step.tensors), step.versions, strict=True)
             writes = tuple(_writes(pairs, self.tape))
+            kept = ((one(), before) for one, before in step.short)
+            self.log.training.note_rounding(step.site.place, kept)
         (inputs, graphs), number = step.values, self.tape.next_number
         outputs = tuple(write.value for write in writes)
         flow = (*inputs,), (*graphs,), outputs
@@ -283,17 +289,21 @@ class CallRecorder(TorchFunctionMode):
             source = None if last is None else last.source
             self.log.training.note_unscale(place_of(frame), source)
         elif name != ".grad =" or args[1] is None:
-            self.log.training.note_zero(lambda: place_of(frame))
+            self.log.training.note_zero(lambda: place_of(frame), tensors_in(args[:1]))
 
 
 class Step(NamedTuple):
-    """A step of an optimizer that runs: its frame, what it may write to, and where it is called."""
+    """A step of an optimizer that runs: its frame, what it may write to, and where it is called.
+
+    Parameters in half precision are kept as they were.
+    """
 
     frame: FrameType
     tensors: list[ref[Tensor]]
     versions: list[int | None]
     values: tuple[list[Value], list[Value]]
     site: Site
+    short: list[tuple[ref[Tensor], Tensor]]
 
     def is_running(self) -> bool:
         """Return whether the step still runs in this thread."""
@@ -338,6 +348,7 @@ def _library_function(frame: FrameType | None) -> str | None:
     return None
 
 
+_HALF = 2
 _NO_TENSORS = {type(None), torch.Size, bool, int, torch.dtype, torch.device, torch.layout}
 _QUIET = nullcontext()
 _new_call: Any = tuple.__new__  # the class itself takes three times as long

@@ -1,7 +1,7 @@
 """Recording where nodes come from, while they are made."""
 
-from contextlib import AbstractContextManager, ContextDecorator, ExitStack
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 import torch
 
@@ -83,35 +83,20 @@ def log_of(recording: object) -> Log:
 _NOTHING = Log(0)
 
 
-class _Recorder(ContextDecorator):
-    """Makes a recording each time that a `with` enters it, also within another one."""
-
-    def __init__(self, *, values: bool) -> None:
-        self.values = values
-        self.entered: list[ExitStack] = []
-
-    def __enter__(self) -> Recording:
-        log = Log(_autograd.next_sequence_nr())
-        if not torch.is_grad_enabled():
-            log.switch = "no_grad() or set_grad_enabled(False)", None
-        with ExitStack() as entering:
-            entering.enter_context(force_eager())
-            entering.enter_context(record_modules(log))
-            calls = entering.enter_context(CallRecorder(log))
-            entering.enter_context(watch_steps(calls.begin_step))
-            entering.enter_context(_autograd.watched_parameters(calls.note_parameter))
-            if self.values:
-                entering.enter_context(ValueRecorder(log))
-            self.entered.append(entering.pop_all())
-        return Recording(log)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.entered.pop().__exit__(kind, error, traceback)
+@contextmanager
+def _recording(*, values: bool) -> Iterator[Recording]:
+    log = Log(_autograd.next_sequence_nr())
+    if not torch.is_grad_enabled():
+        log.switch = "no_grad() or set_grad_enabled(False)", None
+    with ExitStack() as entered:
+        entered.enter_context(force_eager())
+        entered.enter_context(record_modules(log))
+        calls = entered.enter_context(CallRecorder(log))
+        entered.enter_context(watch_steps(calls.begin_step))
+        entered.enter_context(_autograd.watched_parameters(calls.note_parameter))
+        if values:
+            entered.enter_context(ValueRecorder(log))
+        yield Recording(log)
 
 
 @public_function(
@@ -144,7 +129,7 @@ def record(*, values: bool = False) -> AbstractContextManager[Recording]:
             for each operation.
 
     Returns:
-        What ``with record() as recording:`` takes; it makes another recording each time.
+        What ``with record() as recording:`` takes.
 
     Raises:
         TypeError: If `values` is not a bool, or something is passed by position: what is
@@ -164,4 +149,4 @@ def record(*, values: bool = False) -> AbstractContextManager[Recording]:
     """
     if not isinstance(values, bool):
         raise TypeError(f"values must be a bool, not {type(values).__name__}; True reads all data")
-    return _Recorder(values=values)
+    return _recording(values=values)

@@ -1,7 +1,7 @@
 """Steps of optimizers, and gradients that were set to zero, as far as their order is wrong."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary, ref
@@ -16,6 +16,9 @@ from leafgrad._record.place import Place
 
 MOST_GRADIENTS = 20
 """How many gradients of an optimizer are compared from step to step."""
+
+
+FEW = 0.5
 
 
 class Mistake(NamedTuple):
@@ -41,6 +44,7 @@ class TrainingEvents:
     Attributes:
         accumulated: A step with gradients that already took part in the step before.
         emptied: A step without gradients, which were removed between backward and step.
+        rounded: A step that changed few of the numbers in half precision, and their share.
         unscaled: Where a `GradScaler` divided gradients, and the line that wrote last before that.
     """
 
@@ -49,6 +53,7 @@ class TrainingEvents:
         self.accumulated: Mistake | None = None
         self.emptied: Mistake | None = None
         self.unscaled: tuple[Place | None, Source | None] | None = None
+        self.rounded: tuple[Place | None, float] | None = None
         self._backward: Place | None = None
         self._zero: Place | None = None
         # What nobody has touched since an earlier recording is still to be set to zero.
@@ -58,14 +63,18 @@ class TrainingEvents:
             if all((one := get()) is not None and _autograd.version(one) == v for get, v in before)
         }
         self._zeroed: set[int] = set()
+        self._cleared: set[int] = set()
 
     def note_backward(self, place: Place | None) -> None:
         """Note a backward that added to gradients."""
-        self._backward, self._zero = place, None
+        self._backward, self._zero, self._cleared = place, None, set()
 
-    def note_zero(self, find_place: Callable[[], Place | None]) -> None:
-        """Note that gradients were removed or filled with zeros."""
+    def note_zero(
+        self, find_place: Callable[[], Place | None], tensors: Iterable[Tensor] = ()
+    ) -> None:
+        """Note that gradients were removed, or that tensors were filled, maybe with zeros."""
         self._zeroed.update(self._seen)
+        self._cleared.update(map(id, tensors))
         if self._zero is None and self._backward is not None:
             self._zero = find_place()
 
@@ -73,11 +82,25 @@ class TrainingEvents:
         """Note the first time that gradients are divided by the scale of a loss."""
         self.unscaled = self.unscaled or (place, last_write)
 
+    def note_rounding(
+        self, place: Place | None, pairs: Iterable[tuple[Tensor | None, Tensor]]
+    ) -> None:
+        """Note how many of the numbers that have a gradient a step changed, if these are few."""
+        moved = wanted = 0
+        for now, before in pairs:
+            if now is not None and now.grad is not None and not now.grad.is_sparse:
+                has_gradient = now.grad != 0
+                wanted += int(has_gradient.sum())
+                moved += int((has_gradient & (now != before)).sum())
+        if moved < wanted * FEW:
+            self.rounded = place, moved / wanted
+
     def note_step(self, optimizer: Optimizer, place: Place | None) -> None:
         """Note that an optimizer is about to step."""
         held = [one.grad for group in optimizer.param_groups for one in group["params"]]
         gradients = [one for one in held if one is not None][:MOST_GRADIENTS]
-        if not gradients and self._zero is not None:
+        is_cleared = self._cleared.issuperset(map(id, gradients))
+        if self._zero is not None and is_cleared and not any(map(Tensor.any, gradients)):
             self.emptied = Mistake(place, self._zero)
         before = self._seen.get(id(optimizer), [])
         living = [(reference(), version) for reference, version in before]

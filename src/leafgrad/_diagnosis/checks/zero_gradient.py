@@ -19,8 +19,6 @@ from leafgrad._diagnosis.situation import Situation
 from leafgrad._graph.gradient_norms import norm_of
 from leafgrad._graph.nodes import Shape, Source, TracedEdge, TracedNode, place_text
 from leafgrad._graph.summary import TensorSummary
-from leafgrad._messages import message
-from leafgrad._record.module_paths import join
 
 Nodes = Sequence[TracedNode]
 
@@ -134,22 +132,7 @@ def _finding(
         variant=variant,
         edits=edits,
         place=place,
-        activation="" if origin.maker is None else _activation(origin.maker, situation),
-        rate=message("zero-gradient.dead.rate") if situation.optimizers else "",
     )
-
-
-def _activation(node: TracedNode, situation: Situation) -> str:
-    """Return which activation an operation is: by its module if it has one of its own."""
-    modules = {
-        join(name, path): module
-        for name, root in situation.modules.items()
-        for path, module in root.named_modules()
-    }
-    kind = type(modules.get(node.module or "")).__name__
-    if kind.lower() != own_operation(node):
-        return message("zero-gradient.dead.call", operation=own_operation(node))
-    return message("zero-gradient.dead.module", path=as_code(node.module or ""), type=kind)
 
 
 def _without_dead_units(at: Source | None) -> tuple[Edit, ...]:

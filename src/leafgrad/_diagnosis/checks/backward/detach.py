@@ -8,24 +8,29 @@ from leafgrad._graph.nodes import Source
 from leafgrad._record.module_paths import ModuleCall
 
 
-def detach_before(source: Source | None, module: ModuleCall | None) -> tuple[Edit, ...]:
-    """Insert ``state = state.detach()`` above a line such as ``state = cell(x, state)``.
+def detach_before(
+    source: Source | None, module: ModuleCall | None
+) -> tuple[str | None, tuple[Edit, ...]]:
+    """Return how to detach the state in a line such as ``state = cell(x, state)``, and an edit.
 
     There is no edit if the line does not show the state, or the state may not be a tensor.
     """
     statement = statement_at(source)
     if source is None or not isinstance(statement, ast.Assign | ast.AugAssign):
-        return ()
+        return None, ()
     targets = [statement.target] if isinstance(statement, ast.AugAssign) else statement.targets
     stored = [node for one in targets for node in _variables(one)]
     loaded = {*map(ast.unparse, _variables(statement.value))}
     if isinstance(statement, ast.AugAssign):
         loaded.update(map(ast.unparse, stored))
     carried = [name for name in map(ast.unparse, stored) if name in loaded]
+    if not carried:
+        return None, ()
     is_tuple = len(carried) == 1 and module is not None and "LSTM" in module.kind
-    if not carried or is_tuple or _starts_as_other({*carried}, source.file):
-        return ()
-    return insert(source, [f"{name} = {name}.detach()" for name in carried])
+    form = "{0} = tuple(one.detach() for one in {0})" if is_tuple else "{0} = {0}.detach()"
+    lines = [form.format(name) for name in carried]
+    is_other = _starts_as_other({*carried}, source.file)
+    return lines[0], () if is_other or is_tuple else insert(source, lines)
 
 
 def _variables(expression: ast.expr) -> list[ast.expr]:

@@ -2,7 +2,6 @@
 
 import ast
 import inspect
-import linecache
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,7 +12,7 @@ from leafgrad._diagnosis.build import diagnosis
 from leafgrad._diagnosis.checks.backward.nodes import number_of, source_of
 from leafgrad._diagnosis.custom_backward import parse_backward
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
-from leafgrad._diagnosis.edits import bracketed, marked, node_at, parse, replace, text_of
+from leafgrad._diagnosis.edits import marked, parse, replace, text_of
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._graph.nodes import Source
@@ -35,7 +34,6 @@ def find_refusals(situation: Situation) -> Iterator[Diagnosis]:
                 Severity.ERROR,
                 at=at,
                 variant=variant,
-                edits=_without_mark(at) if variant == "marked" else _straight_through(at),
                 operation=_autograd.node_name(node),
             )
 
@@ -56,32 +54,6 @@ def _line_of_derivative(situation: Situation) -> Source | None:
     passes = [one for one in situation.log.backwards.values() if not one.frees]
     is_recorded = bool(situation.log.flow.orders and passes)
     return situation.log.source_at(passes[-1].place) if is_recorded else None
-
-
-def _without_mark(at: Source | None) -> tuple[Edit, ...]:
-    """Delete the one ``@once_differentiable`` of a file."""
-    tree = None if at is None else parse(at.file)
-    marks = [
-        one
-        for node in ([] if tree is None else ast.walk(tree))
-        if isinstance(node, ast.FunctionDef)
-        for one in node.decorator_list
-        if ast.unparse(one).endswith("once_differentiable")
-    ]
-    if at is None or len(marks) != 1:
-        return ()
-    line = linecache.getline(at.file, marks[0].lineno).rstrip("\n")
-    return (Edit(file=at.file, line=marks[0].lineno, before=line, after=()),)
-
-
-def _straight_through(at: Source | None) -> tuple[Edit, ...]:
-    """Replace ``x // y`` by the same numbers with the gradient of ``x / y``."""
-    found = node_at(at, ast.BinOp)
-    if at is None or found is None or not isinstance(found.op, ast.FloorDiv):
-        return ()
-    left, right = text_of(at, found.left), text_of(at, found.right)
-    quotient, floor = f"{left} / {right}", f"{left} // {right}"
-    return replace(at, found, bracketed(at, found, f"{quotient} + ({floor} - {quotient}).detach()"))
 
 
 @check("custom-backward-count")

@@ -67,7 +67,7 @@ class FreedGraph:
         is_carried = variant in {"carried", "running-sum"}
         is_for_some = any(one.call == "backward(inputs=...)" for one in self.passes)
         module = None if use is None else self._module(use.by)
-        detached = detach_before(at, module) if is_carried else ()
+        line, detached = detach_before(at, module) if is_carried else (None, ())
         return diagnosis(
             "freed",
             Severity.NOTE if is_over else Severity.WARNING if is_doubtful else Severity.ERROR,
@@ -76,7 +76,7 @@ class FreedGraph:
             secondary=(*passes, *spans("freed.made", made, but=at)),
             notes=[message("freed.by-inputs")] if is_for_some else [],
             edits=detached if is_carried else self._with_graph(variant, at),
-            state=detached[0].after[0].split()[0] if detached else "state",
+            line=line or "state = state.detach()",
             node=_autograd.node_name(self.freed[0]),
         )
 

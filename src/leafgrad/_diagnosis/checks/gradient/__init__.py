@@ -12,11 +12,17 @@ from leafgrad import _autograd
 from leafgrad._diagnosis.build import NUMBER, as_code, diagnosis, list_names
 from leafgrad._diagnosis.checks.gradient.cause import Cause, cause_of_cut
 from leafgrad._diagnosis.checks.gradient.cause_finder import CauseFinder
-from leafgrad._diagnosis.checks.gradient.fixes import edits_for, find_switch, first_name
+from leafgrad._diagnosis.checks.gradient.fixes import (
+    edits_for,
+    find_switch,
+    first_name,
+    loop_variables,
+)
 from leafgrad._diagnosis.checks.gradient.unregistered import find_unregistered_leaves
 from leafgrad._diagnosis.diagnosis import Diagnosis, Severity, Span
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
+from leafgrad._graph.nodes import Source
 from leafgrad._messages import message
 
 CODES = (
@@ -34,7 +40,6 @@ CODES = (
     "other-tensor",
     "frozen",
     "unregistered",
-    "swapped",
     "not-a-leaf",
     "not-retained",
     "linear",
@@ -55,7 +60,7 @@ def find_missing_gradients(situation: Situation) -> Iterator[Diagnosis]:
     missing = {name: finder.cause(tensor) for name, tensor in wanted.items()}
     if any(map(_autograd.refuses, situation.live)):  # the graph does not show what lies behind
         missing = {name: one for name, one in missing.items() if one and one.code != "unused"}
-    causes = [one for one in missing.values() if one is not None and one.code != "swapped"]
+    causes = [one for one in missing.values() if one is not None]
     if finder.is_lost and (causes or not wanted):
         situation.explained.update(map(id, wanted.values()))
         yield _lost_graph(situation, finder, wanted, causes)
@@ -77,24 +82,21 @@ def find_missing_gradients(situation: Situation) -> Iterator[Diagnosis]:
 def _is_wanted(situation: Situation, name: str) -> bool:
     """Return whether a tensor should get a gradient: what is expected, or what is optimized."""
     if situation.expected is not None:
-        return _is_expected(situation, name)
+        return situation.expects(name)
     optimized = situation.optimized
     with _autograd.unobserved():
         tensor = situation.parameters[name]
         return not optimized or id(tensor) in optimized or not _autograd.is_parameter(tensor)
 
 
-def _is_expected(situation: Situation, name: str) -> bool:
-    return any(f"{name}.".startswith(f"{one}.") for one in situation.expected or ())
-
-
 def _severity(situation: Situation, name: str, cause: Cause, reached: set[str]) -> Severity | None:
     """Return how much a missing gradient matters; None if it is normal."""
-    if _is_expected(situation, name):
+    if situation.expects(name):
         return Severity.ERROR
     if cause.code == "frozen":
         is_parameter = cause.variant == "" and "lora" not in name
-        return None if is_parameter else Severity.NOTE
+        is_held = id(situation.parameters[name]) in situation.optimized
+        return Severity.NOTE if is_held or not is_parameter else None
     is_skipped = cause.code in {"unused", "not-reached"} and _pattern(name) in reached
     is_partly_linear = cause.code == "linear" and bool(reached)
     if is_skipped or is_partly_linear or (cause.code, cause.variant) in NOTES:
@@ -156,6 +158,8 @@ def _finding(
     situation: Situation, cause: Cause, names: Sequence[str], severity: Severity
 ) -> Diagnosis:
     marks = []
+    if cause.code == "frozen" and not _is_about(situation, cause.at, names[0] if names else ""):
+        cause = cause._replace(at=None)
     for label, source in cause.marks:
         is_switch = label == "no-grad.switch"
         is_decorator, place = find_switch(cause.at, source) if is_switch else (False, source)
@@ -177,6 +181,12 @@ def _finding(
         if (name := first_name(cause.at))
         else message("other-tensor.original"),
     )
+
+
+def _is_about(situation: Situation, at: Source | None, name: str) -> bool:
+    """Return whether a line that freezes something may be about a tensor, by its first name."""
+    roots = {name.partition(".")[0] for name in situation.modules}
+    return "" in roots or first_name(at) in {name.partition(".")[0], *loop_variables(at)}
 
 
 def _notes(situation: Situation, cause: Cause) -> Iterator[str]:

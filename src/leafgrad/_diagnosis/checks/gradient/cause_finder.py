@@ -125,8 +125,6 @@ class CauseFinder:
     # --- No path leads to the tensor
 
     def _cause_of_no_path(self, tensor: Tensor) -> Cause:
-        if self._leads_to_outputs(tensor):
-            return Cause("swapped")
         cuts = [one for one in self.paths.cuts(tensor) if not one.operation.endswith(".step")]
         cause = cause_of_cut(cuts[0]) if cuts else None
         number = self.paths.derivative(tensor) if cause is None else None
@@ -157,13 +155,6 @@ class CauseFinder:
         """Return whether it was recorded how an output was made: a cut would have been seen."""
         number = _autograd.number_of(end) if isinstance(end, Tensor) else -1
         return self.log.source_of(number) is not None
-
-    def _leads_to_outputs(self, tensor: Tensor) -> bool:
-        """Return whether the outputs are what the tensor was computed from."""
-        node = _autograd.plain(tensor, "grad_fn")
-        behind = {} if node is None else _autograd.walk([node])
-        edges = {edge for after in behind.values() for edge in after}
-        return not edges.isdisjoint(gradient_edges(self.outputs))
 
     def _cause_of_constant(self, tensor: Tensor) -> Cause | None:
         """Return why a tensor does not require grad."""

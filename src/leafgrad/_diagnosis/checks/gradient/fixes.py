@@ -10,7 +10,6 @@ from leafgrad._diagnosis.diagnosis import Edit
 from leafgrad._diagnosis.edits import (
     MODULES,
     add_argument,
-    bracketed,
     call_at,
     expression_at,
     insert,
@@ -131,40 +130,6 @@ def draw_by_rsample(_: Cause, at: Source, __: str) -> Edits:
     return ()
 
 
-def soften_comparison(_: Cause, at: Source, __: str) -> Edits:
-    """Replace ``(x > y).float()`` by ``torch.sigmoid(x - y)``."""
-    match expression_at(at):
-        case ast.Compare(left=left, ops=[ast.Gt() | ast.GtE()], comparators=[right]) as node:
-            pass
-        case ast.Compare(left=right, ops=[ast.Lt() | ast.LtE()], comparators=[left]) as node:
-            pass
-        case _:
-            return ()
-    for cast in ast.walk(parse(at.file)):
-        match cast:
-            case ast.Call(func=ast.Attribute(value=ast.Compare() as inner, attr=attribute)):
-                is_it = (inner.lineno, inner.col_offset) == (node.lineno, node.col_offset)
-                if is_it and attribute in {"float", "double", "half", "to"}:
-                    difference = f"{text_of(at, left)} - {text_of(at, right)}"
-                    return replace(at, cast, f"torch.sigmoid({difference})")
-    return ()
-
-
-def pass_straight_through(_: Cause, at: Source, __: str) -> Edits:
-    """Replace ``x.round()`` by ``(x + (x.round() - x).detach())``."""
-    match node := call_at(at):
-        case ast.Call(func=ast.Attribute(value=ast.Name(id="torch")), args=[inner]):
-            pass
-        case ast.Call(func=ast.Attribute(value=inner), args=[]):
-            pass
-        case _:
-            return ()
-    if not isinstance(inner, ast.Name | ast.Attribute | ast.Subscript):
-        return ()
-    x = text_of(at, inner)
-    return replace(at, node, bracketed(at, node, f"{x} + ({text_of(at, node)} - {x}).detach()"))
-
-
 def make_leaf_last(_: Cause, at: Source, __: str) -> Edits:
     """Move ``requires_grad=True`` behind the last call of a chain."""
     node = expression_at(at)
@@ -186,22 +151,6 @@ def retain_grad(_: Cause, at: Source, name: str) -> Edits:
     return ()
 
 
-def require_grad(_: Cause, at: Source, name: str) -> Edits:
-    """Insert ``x.requires_grad_()`` above the line that uses ``x`` first."""
-    statement = statement_at(at)
-    used = [] if statement is None else [ast.unparse(one) for one in ast.walk(statement)]
-    return insert(at, [f"{name}.requires_grad_()"]) if name in used else ()
-
-
-def keep_own_part(_: Cause, at: Source, __: str) -> Edits:
-    """Put the tensor of this process back into the list that a collective filled."""
-    match call_at(at):
-        case ast.Call(func=ast.Attribute(value=module), args=[ast.Name(id=parts), own, *_]):
-            rank = f"{text_of(at, module)}.get_rank()"
-            return insert(at, [f"{parts}[{rank}] = {text_of(at, own)}"], below=True)
-    return ()
-
-
 def line_that_freezes(log: Log) -> Source | None:
     """Return the one line in the recorded files that switches `requires_grad` off."""
     files = {one.file: one for one in log.sources()}
@@ -212,6 +161,17 @@ def line_that_freezes(log: Log) -> Source | None:
         if isinstance(node, ast.Call | ast.Assign) and OFF.search(ast.unparse(node))
     ]
     return found[0] if len(found) == 1 else None
+
+
+def line_at(at: Source) -> str:
+    """Return the line of a span."""
+    return linecache.getline(at.file, at.line)
+
+
+def loop_variables(at: Source | None) -> set[str]:
+    """Return the variables of all loops in a file."""
+    nodes = () if at is None else ast.walk(parse(at.file))
+    return {ast.unparse(node.target) for node in nodes if isinstance(node, ast.For)}
 
 
 OFF = re.compile(r"^[\w.\[\]()]+\.requires_grad(_\((requires_grad=)?| = )False\)?$")
@@ -347,11 +307,7 @@ FIXES: dict[tuple[str, str], Callable[[Cause, Source, str], Edits]] = {
     ("other-tensor", "state-dict"): read_parameters,
     ("create-graph", ""): add_keyword("create_graph=True"),
     ("no-derivative", "sample"): draw_by_rsample,
-    ("no-derivative", "comparison"): soften_comparison,
-    ("zero-derivative", ""): pass_straight_through,
     ("frozen", ""): train_again,
-    ("collective", "gather"): keep_own_part,
-    ("requires-grad-late", ""): require_grad,
     ("not-a-leaf", ""): make_leaf_last,
     ("not-retained", ""): retain_grad,
 }

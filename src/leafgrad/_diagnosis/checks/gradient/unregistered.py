@@ -94,8 +94,12 @@ def _assignment(holder: Holder) -> tuple[Source | None, tuple[Edit, ...]]:
         match node:
             case ast.Assign(targets=[ast.Attribute(attr=holder.key)], value=value, lineno=line):
                 if line in lines:
+                    inner = ast.iter_child_nodes(value)
+                    is_nested = any(
+                        isinstance(one, ast.List | ast.Tuple | ast.Dict) for one in inner
+                    )
                     text = _registered(source, value, holder, tree)
-                    return marked(source, value), replace(source, value, text)
+                    return marked(source, value), () if is_nested else replace(source, value, text)
             case ast.Expr(
                 value=ast.Call(func=func, args=[ast.Constant(value=holder.key), value]) as call
             ) if call.lineno in lines and ast.unparse(func).endswith("register_buffer"):
@@ -104,29 +108,18 @@ def _assignment(holder: Holder) -> tuple[Source | None, tuple[Edit, ...]]:
     return None, ()
 
 
+_CONTAINERS = (ast.List, ast.Tuple, ast.Dict)
+
+
 def _registered(source: Source, value: ast.expr, holder: Holder, tree: ast.Module) -> str:
-    """Return the code of a value in containers that register what they hold."""
+    """Return the code of a value in a container that registers what it holds."""
     prefix = "nn" if "nn" in _imported(tree) else "torch.nn"
-    base = f"{prefix}.{holder.kind.removesuffix('List').removesuffix('Dict')}"
-    match value:
-        case ast.List(elts=items) | ast.Tuple(elts=items) if holder.kind != "Parameter":
-            inner = [_registered_within(source, item, holder, tree) for item in items]
-            return f"{base}List([{', '.join(inner)}])"
-        case ast.Dict(keys=keys, values=items) if holder.kind != "Parameter":
-            inner = [_registered_within(source, item, holder, tree) for item in items]
-            names = ["**" if key is None else f"{text_of(source, key)}: " for key in keys]
-            return f"{base}Dict({{{', '.join(map(str.__add__, names, inner))}}})"
     text = text_of(source, value)
-    for node in ast.walk(value):
+    for node in ast.walk(value) if holder.kind == "Parameter" else ():
         match node:  # one parameter around the whole
             case ast.Call(args=[inner_value]) if ast.unparse(node.func).endswith("Parameter"):
                 text = text.replace(text_of(source, node), text_of(source, inner_value))
     return f"{prefix}.{holder.kind}({text})"
-
-
-def _registered_within(source: Source, item: ast.expr, holder: Holder, tree: ast.Module) -> str:
-    is_container = isinstance(item, ast.List | ast.Tuple | ast.Dict)
-    return _registered(source, item, holder, tree) if is_container else text_of(source, item)
 
 
 def _imported(tree: ast.Module) -> set[str]:

@@ -1,4 +1,4 @@
-"""Derivatives that the loss uses as constants."""
+"""Derivatives and samples that the loss uses as constants."""
 
 import ast
 from collections.abc import Iterator
@@ -7,6 +7,8 @@ from torch import Tensor
 
 from leafgrad import _autograd
 from leafgrad._diagnosis.build import diagnosis
+from leafgrad._diagnosis.checks.gradient.cause import Cause
+from leafgrad._diagnosis.checks.gradient.fixes import draw_by_rsample, line_at
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
 from leafgrad._diagnosis.edits import add_argument, call_at, replace
 from leafgrad._diagnosis.paths import Paths
@@ -19,31 +21,50 @@ from leafgrad._record.log import Log
 @check("missing-create-graph")
 def find_constant_derivatives(situation: Situation) -> Iterator[Diagnosis]:
     """Find derivatives without a graph beside which another path leads to what is trained."""
+    for at, names in _lost_in(situation, "grad").items():
+        edits = _with_graph(at)
+        yield diagnosis(
+            "missing-create-graph", Severity.WARNING, subject=[*names], at=at, edits=edits
+        )
+
+
+@check("partly-sampled")
+def find_samples_beside_another_path(situation: Situation) -> Iterator[Diagnosis]:
+    """Find samples that pass no gradient on, unless their probability is in the loss."""
+    for at, names in _lost_in(situation, "sample").items():
+        edits = () if at is None else draw_by_rsample(Cause("partly-sampled"), at, "")
+        yield diagnosis("partly-sampled", Severity.WARNING, subject=[*names], at=at, edits=edits)
+
+
+def _lost_in(situation: Situation, operation: str) -> dict[Source | None, dict[str, None]]:
+    """Return what reaches the loss through a cut and on another path, by the lines of the cuts."""
+    log, names = situation.log, dict[Source | None, dict[str, None]]()
     with _autograd.unobserved():
-        if not any(call.name == "grad" for call in situation.log.tape.calls):
-            return
-        paths = Paths(situation.outputs, situation.log)
-        names: dict[Source | None, list[str]] = {}
-        for name, tensor in situation.parameters.items():
+        paths = Paths(situation.outputs, log) if _is_called(log, operation) else None
+        for name, tensor in situation.parameters.items() if paths else ():
             is_trained = _autograd.plain(tensor, "requires_grad")
             is_news = is_trained and id(tensor) not in situation.explained
-            for cut in paths.cuts(tensor) if is_news else ():
-                if cut.operation == "grad" and not (
-                    _says_so(cut.source) or _is_stale(situation.log, tensor, cut.source)
-                ):
-                    names.setdefault(cut.source, []).append(name)
-        for at, subject in names.items():
-            edits = _with_graph(at)
-            yield diagnosis(
-                "missing-create-graph", Severity.WARNING, subject=subject, at=at, edits=edits
-            )
+            for cut in paths.cuts(tensor) if paths and is_news else ():
+                is_meant = _says_so(cut.source) or _is_stale(log, tensor, cut.source)
+                if cut.operation == operation and not cut.switch_source and not is_meant:
+                    names.setdefault(cut.source, {})[name] = None
+    return names
+
+
+def _is_called(log: Log, operation: str) -> bool:
+    """Return whether a derivative was computed, or numbers drawn whose probability is not used."""
+    if operation == "grad":
+        return any(call.name == "grad" for call in log.tape.calls)
+    sites = [call.site for call in log.tape.calls if call.site is not None]
+    is_drawn = any(site.function == "sample" for site in sites)
+    return is_drawn and not any("log_prob(" in line_at(source) for source in log.sources())
 
 
 def _is_stale(log: Log, tensor: Tensor, at: Source | None) -> bool:
     """Return whether a tensor was written to after its derivative at a line, as by a step."""
     value, is_stale = log.tape.value_of(tensor), False
     for call in log.tape.calls:
-        if call.name == "grad" and log.source_at(call.place) == at:
+        if log.source_at(call.place) == at:
             is_stale = False
         is_stale |= any(write.value is value for write in call.writes)
     return is_stale

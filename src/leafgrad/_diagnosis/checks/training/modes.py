@@ -23,19 +23,23 @@ def find_evaluation_mode(situation: Situation) -> Iterator[Diagnosis]:
         situation.failing.update(map(number_of, unsaved))
         reached = {id(leaf) for leaf in map(_autograd.leaf_variable, situation.live)}
         trained = reached & situation.optimized
-        idle = [
-            name
+        idle = {
+            name or "model": root
             for name, root in situation.modules.items()
             if not any(one.training for one in root.modules())
             if any(map(_acts_in_training, root.modules()))
             if any(id(one) in trained for one in root.parameters())
-        ]
+        }
+        is_untrained = any(
+            map(_saw_no_batch, (one for root in idle.values() for one in root.modules()))
+        )
     if unsaved:
         at = source_of(situation, unsaved[0])
         yield diagnosis("eval-mode", Severity.ERROR, at=at, variant="cudnn")
     elif idle:
-        subject = [name or "model" for name in idle]
-        yield diagnosis("eval-mode", Severity.NOTE, subject=subject)
+        severity = Severity.WARNING if is_untrained else Severity.NOTE
+        variant = "untrained" if is_untrained else ""
+        yield diagnosis("eval-mode", severity, subject=[*idle], variant=variant)
 
 
 def _is_rnn_in_evaluation(node: Any) -> bool:
@@ -47,3 +51,8 @@ def _acts_in_training(module: nn.Module) -> bool:
     """Return whether a module computes something else in training mode."""
     is_dropping = isinstance(module, _DropoutNd) and module.p > 0
     return is_dropping or (isinstance(module, _BatchNorm) and module.track_running_stats)
+
+
+def _saw_no_batch(module: nn.Module) -> bool:
+    count = getattr(module, "num_batches_tracked", None)
+    return isinstance(module, _BatchNorm) and count is not None and not count

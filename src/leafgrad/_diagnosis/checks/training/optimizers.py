@@ -13,8 +13,8 @@ from leafgrad._diagnosis.build import diagnosis
 from leafgrad._diagnosis.checks.backward.nodes import spans
 from leafgrad._diagnosis.checks.gradient.fixes import find_new_parameter, write_into_parameter
 from leafgrad._diagnosis.checks.training.moves import move_above_forward
-from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
-from leafgrad._diagnosis.edits import call_at, function_around, marked, parse, replace
+from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
+from leafgrad._diagnosis.edits import function_around, marked, parse
 from leafgrad._diagnosis.living import living, parameters_of
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
@@ -140,15 +140,7 @@ def find_zero_learning_rates(situation: Situation) -> Iterator[Diagnosis]:
                 Severity.WARNING if is_all else Severity.NOTE,
                 subject=[names[one] for one in held if one in names],
                 at=at,
-                edits=_with_rate(at) if is_all else (),
             )
-
-
-def _with_rate(at: Source | None) -> tuple[Edit, ...]:
-    """Replace the learning rate in the call that makes an optimizer."""
-    call = call_at(at)
-    rates = [] if call is None else [one for one in call.keywords if one.arg == "lr"]
-    return () if at is None else tuple(e for one in rates for e in replace(at, one, "lr=1e-3"))
 
 
 def _is_without_rate(group: dict[str, Any]) -> bool:

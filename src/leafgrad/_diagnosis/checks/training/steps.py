@@ -54,6 +54,15 @@ def _optimizer_in(step: Source | None) -> str | None:
     return ast.unparse(call.args[0] if call.args else call.func.value)
 
 
+@check("rounded-away")
+def find_updates_rounded_away(situation: Situation) -> Iterator[Diagnosis]:
+    """Find steps whose updates are too small for parameters in half precision."""
+    place, share = situation.log.training.rounded or (None, None)
+    if share is not None:
+        at = situation.log.source_at(place)
+        yield diagnosis("rounded-away", Severity.WARNING, at=at, percent=f"{share:.0%}")
+
+
 @check("clip-before-unscale")
 def find_clipping_of_scaled_gradients(situation: Situation) -> Iterator[Diagnosis]:
     """Find gradients that were clipped before a `GradScaler` divided them by its scale."""

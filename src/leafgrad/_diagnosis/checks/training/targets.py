@@ -8,7 +8,7 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import gradient_edges
-from leafgrad._diagnosis.build import diagnosis
+from leafgrad._diagnosis.build import diagnosis, is_in
 from leafgrad._diagnosis.checks.backward.nodes import source_of, spans
 from leafgrad._diagnosis.checks.gradient.cause import Cause, cause_of_cut
 from leafgrad._diagnosis.checks.gradient.fixes import edits_for
@@ -76,12 +76,12 @@ def find_unexpected_gradients(situation: Situation) -> Iterator[Diagnosis]:
     if situation.expected is None:
         return
     for one in situation.expected:
-        if not any(_is_part(name, one) for name in situation.parameters):
+        if not any(is_in(name, one) for name in situation.parameters):
             raise ValueError(message("errors.expect", name=one))
     with _autograd.unobserved():
         names = {id(one): name for name, one in situation.parameters.items()}
         leaves = {node: names.get(id(_autograd.leaf_variable(node))) for node in situation.live}
-        unexpected = [name for name in leaves.values() if name and not _is_in(name, situation)]
+        unexpected = [name for name in leaves.values() if name and not situation.expects(name)]
         if unexpected:
             lines = [*_lines_to_detach(situation, leaves)]
             yield diagnosis(
@@ -95,21 +95,13 @@ def find_unexpected_gradients(situation: Situation) -> Iterator[Diagnosis]:
             )
 
 
-def _is_part(name: str, path: str) -> bool:
-    return name == path or name.startswith(f"{path}.")
-
-
-def _is_in(name: str, situation: Situation) -> bool:
-    return any(_is_part(name, path) for path in situation.expected or ())
-
-
 def _lines_to_detach(situation: Situation, leaves: dict[Node, str | None]) -> Iterator[Source]:
     """Yield the last lines behind which everything that is trained is unexpected."""
     graph = {node: _autograd.next_functions(node) for node in situation.live}
     kinds: dict[Node, set[bool]] = {}
     for node in reversed([*graph]):  # each after its successors
         name, found = leaves[node], set[bool]()
-        found = set() if name is None else {_is_in(name, situation)}
+        found = set() if name is None else {situation.expects(name)}
         kinds[node] = found.union(*(kinds[after] for after, _ in graph[node] if after is not None))
     seen = set[object]()
     for node, successors in graph.items():
@@ -135,25 +127,36 @@ def _expression(at: Source | None) -> object:
 def find_broadcast_losses(situation: Situation) -> Iterator[Diagnosis]:
     """Find losses that compare each prediction with each target, by shapes (N, 1) and (N,)."""
     with _autograd.unobserved():
-        ahead = [node for node, _ in gradient_edges(situation.outputs)]
-        seen = {*ahead}
+        ahead = [(node, True) for node, _ in gradient_edges(situation.outputs)]
+        seen = {node for node, _ in ahead}
         while ahead:
-            node = ahead.pop()
-            place = _broadcast_operand(node)
+            node, is_linear = ahead.pop()
+            is_linear &= _autograd.node_name(node) in _LINEAR
+            place = _broadcast_operand(node, is_summed=is_linear)
             if place is not None:
                 at, size = source_of(situation, node), (_shape_of(node) or (0,))[0]
                 edits = _without_last_axis(at, place)
-                yield diagnosis("broadcast-loss", Severity.WARNING, at=at, edits=edits, size=size)
+                yield diagnosis(
+                    "broadcast-loss",
+                    Severity.WARNING,
+                    at=at,
+                    variant="product" if _autograd.node_name(node) == "MulBackward0" else "",
+                    edits=edits,
+                    size=size,
+                )
             elif _autograd.node_name(node) in _ELEMENTWISE:
                 after = [one for one, _ in _autograd.next_functions(node) if one is not None]
-                ahead += [one for one in after if one not in seen]
+                ahead += [(one, is_linear) for one in after if one not in seen]
                 seen.update(after)
 
 
+_LINEAR = {
+    *("AddBackward0", "DivBackward0", "MeanBackward0", "MulBackward0", "NegBackward0"),
+    "SumBackward0",
+}
 _ELEMENTWISE = {
-    *("AbsBackward0", "AddBackward0", "DivBackward0", "MeanBackward0", "MulBackward0"),
     *("MseLossBackward0", "HuberLossBackward0", "SmoothL1LossBackward0", "L1LossBackward0"),
-    *("PowBackward0", "SqrtBackward0", "SumBackward0"),
+    *("AbsBackward0", "PowBackward0", "SqrtBackward0", *_LINEAR),
 }
 
 
@@ -163,10 +166,19 @@ def _shape_of(node: Node | None) -> tuple[int | str, ...] | None:
     return outputs[0].shape if outputs else None
 
 
-def _broadcast_operand(node: Node) -> int | None:
-    """Return which operand of shape (N, 1) a node broadcasts to (N, N) with one of shape (N,)."""
-    sizes = _shape_of(node)
-    if _autograd.node_name(node) not in {"SubBackward0", "ExpandBackward0"}:
+def _broadcast_operand(node: Node, *, is_summed: bool) -> int | None:
+    """Return which operand of shape (N, 1) a node broadcasts to (N, N) with one of shape (N,).
+
+    The sum of all products is the product of two sums, which nobody computes in this way.
+    """
+    sizes, name = _shape_of(node), _autograd.node_name(node)
+    if name == "MulBackward0":
+        saved = [
+            slot.tensor.shape for slot in _autograd.saved_slots(node) if slot.tensor is not None
+        ]
+        if not is_summed or sizes is None or sizes[:1] not in saved:
+            return None
+    elif name not in {"SubBackward0", "ExpandBackward0"}:
         return None
     if sizes is None or len(sizes) != _SQUARE or sizes[0] != sizes[1] or sizes[0] == 1:
         return None
