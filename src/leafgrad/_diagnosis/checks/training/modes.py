@@ -4,8 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from torch import nn
-from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.dropout import _DropoutNd
 
 from leafgrad import _autograd
 from leafgrad._diagnosis.build import diagnosis
@@ -44,15 +42,19 @@ def find_evaluation_mode(situation: Situation) -> Iterator[Diagnosis]:
 
 def _is_rnn_in_evaluation(node: Any) -> bool:
     is_rnn = _autograd.node_name(node).startswith("CudnnRnnBackward")
-    return is_rnn and not getattr(node, "_saved_train", True)
+    return is_rnn and _autograd.keeps(node, "train") and not _autograd.kept(node, "train")
 
 
 def _acts_in_training(module: nn.Module) -> bool:
     """Return whether a module computes something else in training mode."""
-    is_dropping = isinstance(module, _DropoutNd) and module.p > 0
-    return is_dropping or (isinstance(module, _BatchNorm) and module.track_running_stats)
+    is_dropping = isinstance(module, _DROPOUTS) and module.p > 0
+    return is_dropping or (isinstance(module, _BATCH_NORMS) and module.track_running_stats)
 
 
 def _saw_no_batch(module: nn.Module) -> bool:
     count = getattr(module, "num_batches_tracked", None)
-    return isinstance(module, _BatchNorm) and count is not None and not count
+    return isinstance(module, _BATCH_NORMS) and count is not None and not count
+
+
+_DROPOUTS = nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout
+_BATCH_NORMS = nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm
