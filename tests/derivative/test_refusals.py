@@ -215,14 +215,6 @@ def test_error_names_other_views_of_inputs(take: Callable[[Tensor], Tensor]) -> 
     assert_refused(words("graph.view"), RuntimeError, outputs, inputs, order)
 
 
-def test_error_names_columns_of_unrecorded_slice() -> None:
-    points = table().detach().clone().requires_grad_()
-    outputs = points.prod(dim=1)
-    with torch.no_grad():
-        inputs = points[:, 1:]
-    assert_refused(words("graph.column", first=1), RuntimeError, outputs, inputs, 2)
-
-
 def test_view_of_unrelated_tensor_is_not_called_a_slice() -> None:
     points, other = table(), table()
     assert_refused(
