@@ -150,6 +150,35 @@ SECOND_PART = f"""{START}
 {STEP}
 """
 
+CLOSURE = f"""{START}
+    model = nn.Linear(4, 1)
+    optimizer = torch.optim.LBFGS(model.parameters(), max_iter=3)
+    def closure():
+        loss = (model(x) - y).square().mean()
+        loss.backward()
+        return loss
+    for _ in range(3):
+        optimizer.zero_grad()
+        optimizer.step(closure)
+"""
+UNFROZEN = f"""{START}
+    model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
+    model[0].requires_grad_(False)
+    optimizer = torch.optim.SGD(model[1].parameters(), lr=0.1)
+    for step in range(9):
+        model[0].requires_grad_(step > 4)
+{STEP}
+"""
+RSAMPLE = f"""{START}
+    policy = nn.Linear(4, 1)
+    optimizer = torch.optim.SGD(policy.parameters(), lr=0.1)
+    distribution = torch.distributions.Normal(policy(x), 1.0)
+    action = distribution.rsample()
+    loss = -(distribution.log_prob(action) * y).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
 
 def run(name: str, code: str) -> list[StepReport]:
     linecache.cache[name] = len(code), None, code.splitlines(keepends=True), name
@@ -174,10 +203,13 @@ def run(name: str, code: str) -> list[StepReport]:
         (PRODUCT, 1, "warning[broadcast-loss]: the loss multi", "(scores * y.flat", True),
         (UNTRAINED, 1, "warning[eval-mode]: `model` is in", "", False),
         (SECOND_PART, 7, "warning[zero-gradient]: the gradient of `a`", "x @ a @ b", False),
+        (CLOSURE, 1, "warning[missing-zero-grad]", "loss.backward()", False),
+        (UNFROZEN, 7, "warning[not-in-optimizer]: `model[0].weight`", "optimizer = torch", False),
+        (RSAMPLE, 1, "warning[zero-gradient]: the obj", "distribution.log_prob(action)", False),
         (TWO_OPTIMIZERS, 1, "warning[not-in-optimizer]", "optimizer = torch.optim", False),
     ],
     ids="replaced loose buffer in-dict outside clipped gan padding "
-    "cleared product untrained second-part two-optimizers".split(),
+    "cleared product untrained second-part closure unfrozen rsample two-optimizers".split(),
 )
 def test_mistake_is_found_with_its_line_and_its_fix(
     code: str, step: int, finding: str, line: str, *, is_fixed: bool

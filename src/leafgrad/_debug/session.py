@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, NamedTuple
-from weakref import WeakSet
+from weakref import WeakSet, ref
 
 import torch
 from torch import Tensor
@@ -22,6 +22,7 @@ from torch.optim.optimizer import (
 )
 
 from leafgrad import _autograd
+from leafgrad._arguments.names import named_tensors
 from leafgrad._debug.errors import remove_own_frames
 from leafgrad._debug.finite_check import FiniteCheck, all_finite
 from leafgrad._debug.training_objects import Trained, finite_gradients, trained_by
@@ -106,6 +107,7 @@ class Session:
         self._missed: list[tuple[Optimizer, Report]] = []
         self._first_missed: dict[Optimizer, list[Report]] = {}
         self._reached = set[int]()
+        self._flags: list[tuple[ref[Tensor], bool]] = []
         self._failure = 0, NOTHING
 
     def __enter__(self) -> list[StepReport]:
@@ -239,6 +241,8 @@ class Session:
             report = self._diagnose(loss)
         elif self.recording is None and self._check.has_failed(loss):
             self._note_not_finite(loss)
+        elif self.recording is None and self._has_new_flags():
+            self._flags, self._wants_recording = [], self._recordings <= MOST_RECORDINGS
         try:
             yield
         except Exception as error:
@@ -249,10 +253,16 @@ class Session:
         if self._passes >= MOST_PASSES:  # without optimizers, no step ends the recording
             self._stop_recording()
 
+    def _has_new_flags(self) -> bool:
+        """Return whether a tensor that was diagnosed has been frozen or unfrozen since."""
+        pairs = ((get(), flag) for get, flag in self._flags)
+        return any(one is not None and one.requires_grad is not flag for one, flag in pairs)
+
     def _diagnose(self, loss: Sequence[Tensor]) -> Report:
         """Return what is wrong; what is wrong in leafgrad itself must not stop the training."""
         try:
             trained = trained_by(loss, self.model, self.optimizers)
+            self._flags = [(ref(one), one.requires_grad) for _, one in named_tensors(trained.model)]
             if self.recording is not None:
                 self._note_idle(loss, trained)
             return diagnose(
@@ -305,10 +315,6 @@ class Session:
             self.reports.append(StepReport(self.step, report))
             error.add_note(f"\n{message('debug.found', step=self.step)}\n{report}")
 
-    def _has_seen_nan(self) -> bool:
-        """Return whether a report explained a NaN, which parameters may hold ever after."""
-        return any(code.startswith("nan-") for code, _ in self._seen)
-
     def _report(self, report: Report) -> None:
         """Show a report, if it has an error or a warning that was not shown before."""
         self.notes.update(dict.fromkeys(one for one in report if one.code in NOT_CLEAR))
@@ -316,7 +322,11 @@ class Session:
             (one.code, one.primary.source if one.primary else one.subject)
             for one in report
             if one.severity is not Severity.NOTE
-            and not (one.code == "nan-input" and one.primary is None and self._has_seen_nan())
+            and not (
+                one.code == "nan-input"
+                and one.primary is None
+                and any(code.startswith("nan-") for code, _ in self._seen)
+            )
         }
         if not serious <= self._seen:
             self._seen |= serious

@@ -147,7 +147,8 @@ def _returned(function: Any) -> tuple[Returned, int | None]:
     values = [node.value for node in nodes if isinstance(node, ast.Return)]
     if not values and any(isinstance(node, ast.Raise) for node in nodes):
         return None, None
-    names = {node.id for node in nodes if isinstance(node, ast.Name) and _is_stored(node)}
+    stored = [node for node in nodes if isinstance(getattr(node, "ctx", None), ast.Store)]
+    names = {*map(ast.unparse, stored)}
     gradients = [one.arg for one in definition.args.args[1:]]
     given = {one: number for number, one in enumerate(gradients) if one not in names}
     rest = definition.args.vararg
@@ -163,10 +164,6 @@ def _nodes_of(definition: ast.FunctionDef) -> Iterator[ast.AST]:
         yield node
         if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
             ahead += ast.iter_child_nodes(node)
-
-
-def _is_stored(node: ast.Name) -> bool:
-    return isinstance(node.ctx, ast.Store)
 
 
 def _gradients_of(value: ast.expr | None, given: Mapping[str, int], rest: str) -> Returned:

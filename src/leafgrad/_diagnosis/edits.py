@@ -86,7 +86,9 @@ def wrap(
 
 
 def add_argument(source: Source, call: ast.Call, argument: str) -> tuple[Edit, ...]:
-    """Add an argument to a call."""
+    """Add an argument to a call; no edit if ``**`` may pass it already."""
+    if any(one.arg is None for one in call.keywords):
+        return ()
     start = text_of(source, call)[:-1].rstrip(" ,")
     comma = ", " if call.args or call.keywords else ""
     return replace(source, call, f"{start}{comma}{argument})")
@@ -175,6 +177,11 @@ def _nodes_at(source: Source | None) -> Iterator[ast.expr]:
             place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
             if place == wanted:
                 yield node
+
+
+def line_at(source: Source) -> str:
+    """Return the line of a span."""
+    return linecache.getline(source.file, source.line)
 
 
 def parse(file: str) -> ast.Module:

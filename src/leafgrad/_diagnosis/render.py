@@ -199,7 +199,8 @@ def _snippet(spans: Sequence[Span], one: Diagnosis, gutter: int) -> Iterator[Lin
     yield [Piece(f"{'':{gutter}}{arrow} ", "frame"), Piece(_place(main.source))]
     shown = [span for span in spans if linecache.getline(span.source.file, span.source.line)]
     if not shown:
-        yield from _labels_without_code(spans, gutter)
+        labels = [span.label for span in spans if span.label]
+        yield from ([Piece(f"{'':{gutter}} = ", "frame"), Piece(one)] for one in labels)
         return
     yield [Piece(f"{'':{gutter}} |", "frame")]
     last: int | None = None
@@ -224,12 +225,6 @@ def _lines_between(last: int | None, line: int, file: str, gutter: int) -> Itera
     for between in range(last + 1, line):
         text = linecache.getline(file, between).rstrip("\n").expandtabs(4)
         yield [Piece(f"{between:>{gutter}} | ", "frame"), Piece(visible(text))]
-
-
-def _labels_without_code(spans: Sequence[Span], gutter: int) -> Iterator[Line]:
-    for span in spans:
-        if span.label:
-            yield [Piece(f"{'':{gutter}} = ", "frame"), Piece(span.label)]
 
 
 def _marks(span: Span, text: str, one: Diagnosis, width: int) -> Iterator[str]:

@@ -207,10 +207,11 @@ class CallRecorder(TorchFunctionMode):
         self.finish_step()
         frame = currentframe()
         within, place = part_of(frame)
-        self.log.training.note_step(optimizer, place)
+        has_closure = len(args) > 1 or bool(kwargs)
+        self.log.training.note_step(optimizer, place, has_closure=has_closure)
         while frame is not None and _autograd.stepping_optimizer(frame) is None:
             frame = frame.f_back
-        if frame is None or len(args) > 1 or kwargs or not _autograd.is_plain_optimizer(optimizer):
+        if frame is None or has_closure or not _autograd.is_plain_optimizer(optimizer):
             return
         params = [one for group in optimizer.param_groups for one in group["params"]]
         tensors = [*params, *(one.grad for one in params if one.grad is not None)]

@@ -91,7 +91,7 @@ class Flow:
         self._by_number: dict[float, int] = {}
         self._arrays: dict[Value, int] = {}
         self._aliases: dict[Value, Value] = {}
-        self._data: set[Value] = set()
+        self.data: set[Value] = set()
         for call in tape.calls:
             self._follow(call)
 
@@ -105,7 +105,7 @@ class Flow:
         if call.name in _MAKING_ALIASES and call.inputs:
             self._aliases[call.outputs[0]] = call.inputs[0]
             if call.name == ".data":
-                self._data.add(call.outputs[0])
+                self.data.add(call.outputs[0])
         numbers = self._from_numbers(call)
         order = 0 if call.roots is None else self._order_of_pass(call)
         for output in call.outputs:
@@ -116,12 +116,12 @@ class Flow:
             sources = [*map(before.__getitem__, values), *([before[output]] if is_kept else ())]
             sources += numbers or self._behind_memory(output) if not sources else numbers
             self._add(output, call, sources, lost if kind else (), kind, order)
-            self._data.update([output] if self._is_view_of_data(call, output) else ())
+            self.data.update([output] if self._is_view_of_data(call, output) else ())
         self._follow_write_past_graph(call, before)
 
     def _is_view_of_data(self, call: Call, output: Value) -> bool:
         return output.address is not None and any(
-            one in self._data and one.address == output.address for one in call.inputs
+            one in self.data and one.address == output.address for one in call.inputs
         )
 
     def _leave(self, call: Call, before: dict[Value, int]) -> None:
@@ -275,10 +275,6 @@ class Flow:
         for call, write in pairs:
             found.setdefault(write.storage, []).append((call, write))
         return found
-
-    def is_data(self, value: Value) -> bool:
-        """Return whether a tensor came of ``.data``, or is a view of one that did."""
-        return value in self._data
 
     def is_difference(self, state: State) -> bool:
         """Return whether what a state lost is a difference, as in ``z + (q - z).detach()``."""

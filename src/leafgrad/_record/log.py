@@ -287,7 +287,7 @@ class Log:
             (
                 (call.stop, self.write_of(call, one))
                 for call, one in self.flow.writes.get(storage or 0, ())[::-1]
-                if self.flow.is_data(one.value) == is_hidden
+                if (one.value in self.flow.data) == is_hidden
             ),
             (0, None),
         )

@@ -27,10 +27,12 @@ class Mistake(NamedTuple):
     Attributes:
         step: Where the optimizer stepped.
         other: Where gradients were set to zero before that, or where a backward added to them.
+        in_closure: Whether that is in a closure that the step called.
     """
 
     step: Place | None
     other: Place | None
+    in_closure: bool = False
 
 
 Gradients = list[tuple[Callable[[], Tensor | None], int | None]]
@@ -64,9 +66,17 @@ class TrainingEvents:
         }
         self._zeroed: set[int] = set()
         self._cleared: set[int] = set()
+        self._closure: tuple[Optimizer, Place | None, Gradients] | None = None
 
     def note_backward(self, place: Place | None) -> None:
         """Note a backward that added to gradients."""
+        if self._closure is not None:
+            optimizer, step, before = self._closure
+            gradients = _gradients_of(optimizer)
+            kept = [one for one in gradients if id(one) not in self._cleared]
+            if _has_grown(kept, before):
+                self.accumulated = Mistake(step, place, in_closure=True)
+            self._closure = optimizer, step, _versions_of(gradients)
         self._backward, self._zero, self._cleared = place, None, set()
 
     def note_zero(
@@ -95,25 +105,42 @@ class TrainingEvents:
         if moved < wanted * FEW:
             self.rounded = place, moved / wanted
 
-    def note_step(self, optimizer: Optimizer, place: Place | None) -> None:
-        """Note that an optimizer is about to step."""
-        held = [one.grad for group in optimizer.param_groups for one in group["params"]]
-        gradients = [one for one in held if one is not None][:MOST_GRADIENTS]
+    def note_step(self, optimizer: Optimizer, place: Place | None, *, has_closure: bool) -> None:
+        """Note that an optimizer is about to step, and may call a closure."""
+        gradients = _gradients_of(optimizer)
+        self._closure = (optimizer, place, []) if has_closure else None
         is_cleared = self._cleared.issuperset(map(id, gradients))
-        if self._zero is not None and is_cleared and not any(map(Tensor.any, gradients)):
+        is_empty = is_cleared and not any(map(Tensor.any, gradients))
+        if self._zero is not None and is_empty and not has_closure:
             self.emptied = Mistake(place, self._zero)
-        before = self._seen.get(id(optimizer), [])
-        living = [(reference(), version) for reference, version in before]
-        known = {id(one): version or 0 for one, version in living if one is not None}
-        is_added = any(
-            (_autograd.version(one) or 0) > known.get(id(one), _NEVER) for one in gradients
-        )
-        if is_added and id(optimizer) not in self._zeroed and self._backward is not None:
+        is_added = _has_grown(gradients, self._seen.get(id(optimizer), []))
+        if (
+            is_added
+            and not has_closure
+            and id(optimizer) not in self._zeroed
+            and self._backward is not None
+        ):
             self.accumulated = Mistake(place, self._backward)
-        _last_seen[optimizer] = [(ref(one), _autograd.version(one)) for one in gradients]
+        _last_seen[optimizer] = _versions_of(gradients)
         self._seen[id(optimizer)] = _last_seen[optimizer]
         self._zeroed.discard(id(optimizer))
         self._backward = self._zero = None
+
+
+def _gradients_of(optimizer: Optimizer) -> list[Tensor]:
+    """Return some gradients of the parameters that an optimizer holds."""
+    held = [one.grad for group in optimizer.param_groups for one in group["params"]]
+    return [one for one in held if one is not None][:MOST_GRADIENTS]
+
+
+def _has_grown(gradients: Iterable[Tensor], before: Gradients) -> bool:
+    """Return whether something was added to a gradient since."""
+    known = {id(one): version or 0 for get, version in before if (one := get()) is not None}
+    return any((_autograd.version(one) or 0) > known.get(id(one), _NEVER) for one in gradients)
+
+
+def _versions_of(gradients: Iterable[Tensor]) -> Gradients:
+    return [(ref(one), _autograd.version(one)) for one in gradients]
 
 
 _NEVER = 2**63

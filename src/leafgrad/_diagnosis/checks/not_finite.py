@@ -10,9 +10,9 @@ import torch
 from leafgrad import _autograd
 from leafgrad._arguments.names import named_tensors
 from leafgrad._diagnosis.build import diagnosis, list_names
-from leafgrad._diagnosis.checks.backward.nodes import source_of
+from leafgrad._diagnosis.checks.backward.nodes import source_of, spans
 from leafgrad._diagnosis.checks.backward.repeated import without_reentrance
-from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity, Span
+from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
 from leafgrad._diagnosis.edits import add_argument, call_at, expression_at, wrap
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
@@ -103,14 +103,9 @@ def find_values(situation: Situation) -> Iterator[Diagnosis]:
             source = situation.log.source_at(birth.place)
             found.append(_born(birth.operation, birth.kind, source, node.dtype))
         if "softmax" in _operation(node):
-            found[-1] = replace(found[-1], secondary=(*_spans_of_masks(masks),))
+            secondary = spans("nan-value.mask", *(mask.source for mask in masks))
+            found[-1] = replace(found[-1], secondary=secondary)
     yield from found or _in_outputs(situation)
-
-
-def _spans_of_masks(masks: list[TracedNode]) -> Iterator[Span]:
-    for node in masks:
-        if node.source is not None:
-            yield Span(source=node.source, label=message("nan-value.mask"))
 
 
 def _not_checked(situation: Situation, variant: str, error: str) -> Diagnosis:
@@ -205,7 +200,8 @@ def _of_value(
         )
     names = _leaves_behind(node, trace)
     found = _finding("nan-value", operation, kind, node.source, node.dtype, names)
-    notes = [message("nan-value.values", given=_in_words(inputs))] if any(inputs) else []
+    shown = [f"`{shape_text(v.shape)} {torch_name(v.dtype)}: {v}`" for v in inputs if v]
+    notes = [message("nan-value.values", given=", ".join(shown))] if shown else []
     if node.value_turn_is_near:
         name = NAMES.get(operation, operation)
         notes.append(message("nan-value.near", operation=name, kind=kind))
@@ -406,8 +402,3 @@ def _leaves_behind(node: TracedNode, trace: GraphTrace) -> list[str]:
             reached |= {edge.target for edge in one.edges if edge.target is not None}
             names += one.tensor_names[:1] if one.is_leaf else []
     return names
-
-
-def _in_words(values: list[TensorSummary | None]) -> str:
-    shown = (f"`{shape_text(one.shape)} {torch_name(one.dtype)}: {one}`" for one in values if one)
-    return ", ".join(shown)

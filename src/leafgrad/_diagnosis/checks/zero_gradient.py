@@ -12,7 +12,7 @@ import torch
 from leafgrad import _autograd
 from leafgrad._diagnosis.build import as_code, diagnosis
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
-from leafgrad._diagnosis.edits import parse
+from leafgrad._diagnosis.edits import line_at, parse
 from leafgrad._diagnosis.edits import replace as replace_code
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
@@ -119,6 +119,8 @@ def _finding(
         name = f"`{as_code(factor.leaf_name)}`" if factor.leaf_name else "a factor"
         return diagnosis("starts-at-zero", Severity.NOTE, subject=names, at=at, factor=name)
     variant, place = _variant(origin, nodes)
+    if variant == "cancel" and at is not None and "log_prob(" in line_at(at):
+        variant = "log-prob"
     if variant in {"dead", "bounded"} and _is_margin(origin.maker, nodes, situation):
         variant = "margin"
     is_redundant = variant in REDUNDANT and all(name.endswith("bias") for name in names)
@@ -280,7 +282,9 @@ def _zero_leaves(nodes: Nodes) -> Iterator[tuple[Origin, list[TracedNode]]]:
             continue
         edges = arriving[node.index]
         is_noise = _is_noise(node, edges, nodes, origins)
-        if not (is_noise or _is_all_zero(node)):
+        arrived = [one for one in node.gradients if one is not None]
+        is_zero = bool(arrived) and all(one.is_finite and one.norm == 0.0 for one in arrived)
+        if not (is_noise or is_zero):
             continue
         found = [
             origins.get(edge.source) or _origin(nodes[edge.source], edges, is_noise=is_noise)
@@ -295,12 +299,6 @@ def _zero_leaves(nodes: Nodes) -> Iterator[tuple[Origin, list[TracedNode]]]:
 
 def _visited(origin: Origin) -> int:
     return -1 if origin.maker is None else origin.maker.visited or 0
-
-
-def _is_all_zero(node: TracedNode) -> bool:
-    """Return whether something arrived at a node, and nothing but zeros."""
-    arrived = [one for one in node.gradients if one is not None]
-    return bool(arrived) and all(one.is_finite and one.norm == 0.0 for one in arrived)
 
 
 def _is_noise(

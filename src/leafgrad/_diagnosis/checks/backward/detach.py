@@ -47,9 +47,10 @@ def _variables(expression: ast.expr) -> list[ast.expr]:
 
 def _starts_as_other(names: set[str], file: str) -> bool:
     """Return whether one of the names is set to None or a number somewhere in a file."""
-    return any(
-        isinstance(node, ast.Assign)
-        and isinstance(node.value, ast.Constant)
-        and not names.isdisjoint(map(ast.unparse, node.targets))
-        for node in ast.walk(parse(file))
-    )
+    pairs: list[tuple[str, ast.expr | None]] = []
+    for node in ast.walk(parse(file)):
+        if isinstance(node, ast.Assign):
+            pairs += ((ast.unparse(target), node.value) for target in node.targets)
+        elif isinstance(node, ast.arguments):
+            pairs += zip([one.arg for one in node.args][::-1], node.defaults[::-1], strict=False)
+    return any(name in names and isinstance(value, ast.Constant) for name, value in pairs)

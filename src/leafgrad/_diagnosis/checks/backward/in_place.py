@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch.autograd.graph import Node
+from torch.optim import Optimizer
 
 from leafgrad import _autograd
 from leafgrad._diagnosis.build import diagnosis
@@ -26,6 +27,7 @@ from leafgrad._diagnosis.checks.backward.out_of_place import (
     subject_or_tensor,
 )
 from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
+from leafgrad._diagnosis.living import living
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._graph.nodes import Source, Write
@@ -118,7 +120,9 @@ def _finding(situation: Situation, group: Sequence[Conflict]) -> Diagnosis:
     is_step = bool(writes and writes[0].within and writes[0].within != "load_state_dict")
     variant = _variant(group, writes)
     is_sure = not is_custom(first.node)
-    edits = step_after_backward(at) if variant == "step" else do_out_of_place(at, variant)
+    # Behind the pass of another optimizer's loss, a step would use its gradients as well.
+    is_alone = variant == "step" and len(living(Optimizer)) <= 1
+    edits = step_after_backward(at) if is_alone else do_out_of_place(at, variant)
     return diagnosis(
         "step-before-backward" if is_step else "in-place",
         Severity.ERROR if is_sure else Severity.WARNING,
@@ -151,7 +155,7 @@ def _variant(group: Sequence[Conflict], writes: Sequence[Write]) -> str:
     if first is not None and first.within is not None:
         is_carried = any(one.is_used_since for one in group)
         return "carried" if is_carried else "step"
-    if first is not None and first.operation in _KEEPING_NORMS:
+    if first is not None and first.operation.startswith("embedding"):
         return "max-norm"
     if saved.is_parameter:
         return "parameter"
@@ -174,9 +178,6 @@ def _takes_inplace(name: str) -> bool:
         return "inplace" in signature(function).parameters
     except (TypeError, ValueError):
         return False
-
-
-_KEEPING_NORMS = {"embedding", "embedding_bag", "embedding_renorm_"}
 
 
 @check("detached-in-place", "leaf-in-place")

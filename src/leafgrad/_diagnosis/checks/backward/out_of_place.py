@@ -78,7 +78,8 @@ def _out_of_place(statement: ast.stmt, name: str | None) -> str | None:
     if isinstance(statement, ast.AugAssign):
         new = ast.BinOp(statement.target, statement.op, statement.value)
         return f"{name} = {ast.unparse(new)}"
-    writing = [call for call in _calls(statement) if _is_in_place(call)]
+    calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    writing = [call for call in calls if _is_in_place(call)]
     for call in writing:
         _make_out_of_place(call)
     is_lost = isinstance(statement, ast.Expr)
@@ -92,11 +93,6 @@ class _WithoutData(ast.NodeTransformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         inner: ast.expr = self.visit(node.value)
         return inner if node.attr == "data" else ast.Attribute(inner, node.attr, node.ctx)
-
-
-def _calls(statement: ast.stmt) -> list[ast.Call]:
-    """Return the calls in a statement."""
-    return [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
 
 
 def _is_in_place(call: ast.Call) -> bool:

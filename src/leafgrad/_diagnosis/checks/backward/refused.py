@@ -64,7 +64,7 @@ def find_miscounted(situation: Situation) -> Iterator[Diagnosis]:
         for function, node in functions.items():
             if function is None or _autograd.is_compiled(node) or _autograd.refuses(node):
                 continue
-            wanted = len(_ctx_of(node).needs_input_grad)
+            wanted = len(getattr(node, "needs_input_grad", ()))
             counted = parse_backward(function).counted
             if counted is not None and counted < wanted:
                 situation.failing.add(number_of(node))
@@ -79,11 +79,6 @@ def find_miscounted(situation: Situation) -> Iterator[Diagnosis]:
                     returned=counted,
                     wanted=wanted,
                 )
-
-
-def _ctx_of(node: Node) -> Any:
-    """Return a custom function's node, which is also the ``ctx`` of its methods."""
-    return node
 
 
 def _line_of_backward(function: Any, missing: int) -> tuple[Source | None, tuple[Edit, ...], str]:

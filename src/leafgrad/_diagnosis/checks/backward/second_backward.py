@@ -101,15 +101,9 @@ class FreedGraph:
         use = None if since is None else self._use_since(since)
         if since is not None and use is not None:
             return self._variant_of(use, since), use
-        if self._is_whole():
-            return "whole", None
-        use = self._shared_use()
-        return ("partly" if use is None else "shared"), use
-
-    def _is_whole(self) -> bool:
-        """Return whether all is freed that the backward pass reaches first."""
         freed = {*self.freed}
-        return all(node in freed for node in self.graph if _has_saved(node, {"freed", "live"}))
+        with_tensors = (node for node in self.graph if _has_saved(node, {"freed", "live"}))
+        return "whole" if freed.issuperset(with_tensors) else "partly", None
 
     def _uses_of(self, made: Collection[Node]) -> Iterator[Use]:
         """Yield the uses of some results, the last ones first."""
@@ -121,11 +115,6 @@ class FreedGraph:
         uses = self._uses_of(_leading_to(self.graph, self.freed))
         late = (one for one in uses if number_of(one.made) < since <= number_of(one.by))
         return next(late, None)
-
-    def _shared_use(self) -> Use | None:
-        """Return the first use of something freed by something that is not."""
-        freed = {*self.freed}
-        return next((one for one in self._uses_of(freed) if one.by not in freed), None)
 
     def _variant_of(self, use: Use, since: int) -> str:
         if self._is_repeated(use.made, since):

@@ -163,11 +163,6 @@ def line_that_freezes(log: Log) -> Source | None:
     return found[0] if len(found) == 1 else None
 
 
-def line_at(at: Source) -> str:
-    """Return the line of a span."""
-    return linecache.getline(at.file, at.line)
-
-
 def loop_variables(at: Source | None) -> set[str]:
     """Return the variables of all loops in a file."""
     nodes = () if at is None else ast.walk(parse(at.file))

@@ -113,19 +113,15 @@ _CONTAINERS = (ast.List, ast.Tuple, ast.Dict)
 
 def _registered(source: Source, value: ast.expr, holder: Holder, tree: ast.Module) -> str:
     """Return the code of a value in a container that registers what it holds."""
-    prefix = "nn" if "nn" in _imported(tree) else "torch.nn"
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    names = {alias.asname or alias.name for node in imports for alias in node.names}
+    prefix = "nn" if "nn" in names else "torch.nn"
     text = text_of(source, value)
     for node in ast.walk(value) if holder.kind == "Parameter" else ():
         match node:  # one parameter around the whole
             case ast.Call(args=[inner_value]) if ast.unparse(node.func).endswith("Parameter"):
                 text = text.replace(text_of(source, node), text_of(source, inner_value))
     return f"{prefix}.{holder.kind}({text})"
-
-
-def _imported(tree: ast.Module) -> set[str]:
-    """Return the names that the imports of a file define."""
-    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    return {alias.asname or alias.name for node in imports for alias in node.names}
 
 
 # --- What modules hold

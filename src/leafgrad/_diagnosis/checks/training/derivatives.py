@@ -8,9 +8,9 @@ from torch import Tensor
 from leafgrad import _autograd
 from leafgrad._diagnosis.build import diagnosis
 from leafgrad._diagnosis.checks.gradient.cause import Cause
-from leafgrad._diagnosis.checks.gradient.fixes import draw_by_rsample, line_at
+from leafgrad._diagnosis.checks.gradient.fixes import draw_by_rsample
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
-from leafgrad._diagnosis.edits import add_argument, call_at, replace
+from leafgrad._diagnosis.edits import add_argument, call_at, line_at, replace
 from leafgrad._diagnosis.paths import Paths
 from leafgrad._diagnosis.registry import check
 from leafgrad._diagnosis.situation import Situation

@@ -42,7 +42,7 @@ def find_evaluation_mode(situation: Situation) -> Iterator[Diagnosis]:
 
 def _is_rnn_in_evaluation(node: Any) -> bool:
     is_rnn = _autograd.node_name(node).startswith("CudnnRnnBackward")
-    return is_rnn and _autograd.keeps(node, "train") and not _autograd.kept(node, "train")
+    return is_rnn and not _autograd.kept(node, "train")
 
 
 def _acts_in_training(module: nn.Module) -> bool:
@@ -52,8 +52,7 @@ def _acts_in_training(module: nn.Module) -> bool:
 
 
 def _saw_no_batch(module: nn.Module) -> bool:
-    count = getattr(module, "num_batches_tracked", None)
-    return isinstance(module, _BATCH_NORMS) and count is not None and not count
+    return isinstance(module, _BATCH_NORMS) and bool(module.num_batches_tracked == 0)
 
 
 _DROPOUTS = nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout

@@ -19,7 +19,7 @@ def find_gradients_of_other_steps(situation: Situation) -> Iterator[Diagnosis]:
     """Find steps without gradients, and steps with gradients that took part in an earlier one."""
     log, events = situation.log, situation.log.training
     if events.emptied is not None:
-        step, zero = map(log.source_at, events.emptied)
+        step, zero = map(log.source_at, events.emptied[:2])
         yield diagnosis(
             "zero-grad-misplaced",
             Severity.ERROR,
@@ -28,13 +28,13 @@ def find_gradients_of_other_steps(situation: Situation) -> Iterator[Diagnosis]:
             edits=move(zero, step, below=True),
         )
     if events.accumulated is not None:
-        step, backward = map(log.source_at, events.accumulated)
+        step, backward = map(log.source_at, events.accumulated[:2])
         yield diagnosis(
             "missing-zero-grad",
             Severity.WARNING,
             at=backward,
             secondary=spans("missing-zero-grad.step", step),
-            edits=_zero_grad_below(step),
+            edits=() if events.accumulated.in_closure else _zero_grad_below(step),
         )
 
 
