@@ -129,13 +129,6 @@ def replace(source: Source, node: ast.expr | ast.stmt | ast.keyword, text: str) 
     return (Edit(file=source.file, line=node.lineno, before=line, after=(after,)),)
 
 
-def bracketed(source: Source, node: ast.expr, text: str) -> str:
-    """Return code in brackets, unless it replaces all that a statement assigns."""
-    assigned = getattr(statement_at(source), "value", None)
-    columns = getattr(assigned, "col_offset", None), getattr(assigned, "end_col_offset", None)
-    return text if columns == (node.col_offset, node.end_col_offset) else f"({text})"
-
-
 def append(source: Source | None, method: str) -> tuple[Edit, ...]:
     """Append a method to the expression that a span marks."""
     found = node_at(source, ast.expr)

@@ -62,7 +62,8 @@ class CallRecorder(TorchFunctionMode):
             self.finish_step()
         known = self.functions.get(func)
         if known is None:
-            writes = may_write(func) or _is_watched(func)
+            is_watched = func is _autograd.SET_GRAD_ENABLED or _is_backward(func)
+            writes = is_watched or may_write(func) or name_of(func) == ".grad ="
             known = self.functions[func] = name_of(func), writes
         name, writes = known
         if writes or (kwargs and (kwargs.get("inplace") or "out" in kwargs)):
@@ -288,7 +289,8 @@ class CallRecorder(TorchFunctionMode):
         if name == _UNSCALE:
             last = self.log.newest_write
             source = None if last is None else last.source
-            self.log.training.note_unscale(place_of(frame), source)
+            training = self.log.training
+            training.unscaled = training.unscaled or (place_of(frame), source)
         elif name != ".grad =" or args[1] is None:
             self.log.training.note_zero(lambda: place_of(frame), tensors_in(args[:1]))
 
@@ -325,10 +327,6 @@ def _is_backward(func: Any) -> bool:
     PyTorch shows the wrapper then, which it finds under the name of the function.
     """
     return func in {torch.autograd.grad, torch.autograd.backward, Tensor.backward}
-
-
-def _is_watched(func: Any) -> bool:
-    return func is _autograd.SET_GRAD_ENABLED or name_of(func) == ".grad =" or _is_backward(func)
 
 
 _CUTTING_FUNCTIONS = {

@@ -88,10 +88,6 @@ class TrainingEvents:
         if self._zero is None and self._backward is not None:
             self._zero = find_place()
 
-    def note_unscale(self, place: Place | None, last_write: Source | None) -> None:
-        """Note the first time that gradients are divided by the scale of a loss."""
-        self.unscaled = self.unscaled or (place, last_write)
-
     def note_rounding(
         self, place: Place | None, pairs: Iterable[tuple[Tensor | None, Tensor]]
     ) -> None:
