@@ -1,4 +1,4 @@
-"""What is to be differentiated, and by which method: Taylor mode where it has rules, or reverse."""
+"""Check the arguments of a derivative, choose Taylor or reverse mode, and compute it."""
 
 from collections.abc import Hashable, Sequence
 from typing import Any, Literal, NamedTuple, get_args
@@ -58,7 +58,7 @@ def parse_problem(  # noqa: PLR0913 (each by name)
     allow_unused: bool | None = None,
     request: Hashable = None,
 ) -> "DerivativeProblem":
-    """Check what is given, and compute outputs where they are given as a function."""
+    """Check the arguments and return the problem. If `outputs` is a function, call it."""
     if torch.compiler.is_exporting():
         raise RuntimeError(message("derivative.export"))
     if method not in _METHODS:
@@ -100,9 +100,9 @@ class Manner(NamedTuple):
 
     Attributes:
         method: The method.
-        because: Why, as a key below ``derivative.because`` in the messages.
-        rows: How rows are known to be independent.
-        reason: Why Taylor mode had no answer.
+        because: Why this method was chosen, as a key below ``derivative.because`` in the messages.
+        rows: Whether row independence was proven or promised by the caller.
+        reason: Why Taylor mode could not compute the derivatives, None if it was not tried.
     """
 
     method: Literal["taylor", "reverse"] | None
@@ -112,10 +112,10 @@ class Manner(NamedTuple):
 
 
 class DerivativeProblem(NamedTuple):
-    """What is to be differentiated with respect to what, and how.
+    """The checked arguments of a derivative of `outputs` with respect to `inputs`.
 
-    The shape of `inputs` is ``(*batch, *columns)`` and that of `outputs` ``(*batch, *channels)``,
-    or both are ``batch`` where `axes` are elementwise.
+    `inputs` has the shape ``(*batch, *columns)`` and `outputs` the shape ``(*batch, *channels)``.
+    If `axes` are elementwise, both have the shape ``batch``.
     """
 
     outputs: Tensor
@@ -125,14 +125,14 @@ class DerivativeProblem(NamedTuple):
     method: str
     rows: str
     allow_unused: bool | None
-    joined: JoinedInputs | None = None  # where inputs are several tensors
-    request: Hashable = None  # what the caller asks for, where a plan for it can be kept
+    joined: JoinedInputs | None = None  # set if the inputs are several tensors
+    request: Hashable = None  # The key under which a plan is cached; None for no caching.
 
     @run_in(plain_results)
     def answer(self, orders: list[MultiIndex]) -> tuple[dict[MultiIndex, Tensor], Manner]:
-        """Return the derivatives of all `orders`, none of which is 0, and how they were computed.
+        """Return the derivatives of all `orders`, and how they were computed.
 
-        Each has the shape of `outputs`.
+        No order may be 0. Each derivative has the shape of `outputs`.
         """
         path = self._path() if orders else None
         if path is None:
@@ -166,10 +166,11 @@ class DerivativeProblem(NamedTuple):
     def laplacian(
         self, along: Sequence[int] | Tensor, *, with_gradient: bool
     ) -> tuple[Tensor, Tensor | None, Manner]:
-        """Return the sum of second derivatives, shaped as `outputs`, the gradient or None, and how.
+        """Return the sum of second derivatives, the gradient, and how both were computed.
 
         The sum runs over columns, or over directions ``(n, *batch, *columns)`` in which any axis of
-        the batch may have size 1. The gradient is ``(*outputs.shape, *columns)``.
+        the batch may have size 1. The sum has the shape of `outputs`. The gradient has the shape
+        ``(*outputs.shape, *columns)``; it is None unless `with_gradient`.
         """
         path = self._path()
         gradient_in = range(self.axes.columns if with_gradient else 0)
@@ -212,7 +213,11 @@ class DerivativeProblem(NamedTuple):
     def _laplacian(
         self, along: Sequence[int] | Tensor, gradient_in: Sequence[int], path: _autograd.Path
     ) -> tuple[Tensor, list[Tensor], Manner]:
-        """Return the sum of second derivatives and first ones, each of the shape of `outputs`."""
+        """Return the sum of second derivatives, the first derivatives, and how they were computed.
+
+        The first derivatives are those in the columns `gradient_in`. Each tensor has the shape of
+        `outputs`.
+        """
         reason, proof = None, self._proof(path, 2)
         if not isinstance(along, Tensor):
             second = [index_of(self.axes, column, column) for column in along]
@@ -236,14 +241,15 @@ class DerivativeProblem(NamedTuple):
         return total, [parts[order] for order in gradient], self._reverse_manner(proof, reason)
 
     def by_column(self, derivatives: Sequence[Tensor]) -> Tensor:
-        """Join derivatives in each column, shaped as `outputs`, on the axes that columns have."""
+        """Stack one derivative per column, ``outputs.shape``, to ``(*outputs.shape, *columns)``."""
         columns = torch.stack([*derivatives], -1)
         return columns if len(self.axes.row) == 1 else columns.unflatten(-1, self.axes.row)
 
     def finish(self, result: Tensor) -> Tensor:
-        """Return a result as the caller gets it: detached, or noted where it is a constant.
+        """Prepare a result for the caller.
 
-        Only outputs itself may be a view: a write into a part of a stack would be one into others.
+        Views are cloned, because an in-place write to one derivative would change others. Without
+        `create_graph`, the result is detached. With it, a constant result is recorded as such.
         """
         if result is not self.outputs and _autograd.base(result) is not None:
             result = result.clone()
@@ -254,7 +260,10 @@ class DerivativeProblem(NamedTuple):
         return result
 
     def _path(self) -> _autograd.Path | None:
-        """Return the nodes between, None if all derivatives are zeros: no path, or no element."""
+        """Return the nodes between inputs and outputs.
+
+        Return None if all derivatives are zero, because there is no path or `outputs` is empty.
+        """
         if self.joined is None:
             path = find_path(self.outputs, self.inputs, allow_unused=self.allow_unused)
         else:
@@ -265,16 +274,22 @@ class DerivativeProblem(NamedTuple):
         return self.inputs.new_zeros(self.outputs.shape)
 
     def _is_for_one_pass(self, orders: Sequence[MultiIndex]) -> bool:
-        """Return whether a reverse pass per channel is cheaper than a series per column."""
+        """Check whether one reverse pass per channel is cheaper than one Taylor series per column.
+
+        Only first derivatives qualify.
+        """
         if self.method != "auto" or self.joined or max(map(sum, orders)) > 1:
             return False
         return self.outputs.numel() <= len(set(orders)) * self.axes.batch.numel()
 
     def _nested(self, orders: list[MultiIndex], proof: RowProof) -> dict[MultiIndex, Tensor] | None:
-        """Return derivatives from nested passes, None where Taylor mode or sharing is better."""
+        """Return derivatives from nested reverse passes.
+
+        Return None if Taylor mode, or reuse of an earlier derivative, is cheaper.
+        """
         outputs, inputs, is_first = self.outputs, self.inputs, max(map(sum, orders)) == 1
         parts = self.joined.parts if self.joined else (inputs,)
-        if self.method != "auto" or torch.compiler.is_compiling():  # a size would be frozen
+        if self.method != "auto" or torch.compiler.is_compiling():  # Sizes would become constants.
             return None
         if not may_be_nested(outputs, parts, self.axes.batch.numel()):
             return None
@@ -294,7 +309,7 @@ class DerivativeProblem(NamedTuple):
             return None
         derivatives, first = found
         if is_shared and first is not None and first.grad_fn is not None:
-            for order in orders:  # Callers get no view.
+            for order in orders:  # Callers must not get views.
                 if _autograd.base(derivatives[order]) is not None:
                     derivatives[order] = derivatives[order].clone()
                 remember(source, inputs, what, first, derivatives[order])
@@ -305,7 +320,10 @@ class DerivativeProblem(NamedTuple):
     def _in_one_pass(
         self, orders: list[MultiIndex], taylor: Taylor, proof: RowProof
     ) -> dict[MultiIndex, Tensor] | None:
-        """Return first derivatives from a reverse pass per channel, None where rows may meet."""
+        """Return first derivatives from one reverse pass per channel.
+
+        Return None if rows may depend on each other or a formula on the path is wrong.
+        """
         known = None
         is_shared = self._is_shared() and self.outputs.numel() == self.axes.batch.numel()
         source, what = self._shared_source()
@@ -329,13 +347,16 @@ class DerivativeProblem(NamedTuple):
         return parts
 
     def _shared_source(self) -> tuple[Tensor, Hashable]:
-        """Return the tensor that outputs is a view of, or outputs, and which part of it this is."""
+        """Return the tensor whose derivatives are cached, and a key for the part in `outputs`.
+
+        If `outputs` is a view, this tensor is its base. Otherwise it is `outputs`.
+        """
         base, outputs = _autograd.base(self.outputs), self.outputs
         what = tuple(outputs.shape), outputs.stride(), outputs.storage_offset()
         return outputs if base is None else base, what
 
     def _is_shared(self) -> bool:
-        """Return whether another call may ask for another part of the same derivative."""
+        """Check whether later calls may reuse this derivative, for example for another column."""
         if self.joined or self.method != "auto" or not self.create_graph:
             return False
         if self.axes.columns == 1:
@@ -344,10 +365,11 @@ class DerivativeProblem(NamedTuple):
         return not (torch.overrides.has_torch_function(given) or _autograd.is_intercepted())
 
     def _from_all_channels(self, orders: list[MultiIndex]) -> dict[MultiIndex, Tensor] | None:
-        """Return parts of derivatives of all channels, where outputs are some columns of these.
+        """Differentiate all channels of the tensor that `outputs` is a view of, and cache them.
 
-        To carry them all takes no more, as they were computed on the way to outputs. None where
-        outputs are no such columns, or Taylor mode has no answer for all channels.
+        The other channels cost almost nothing, because the forward pass computed them together with
+        `outputs`. Return None if `outputs` is not a view of some channels, or if Taylor mode cannot
+        differentiate all channels.
         """
         whole = _autograd.base(self.outputs) if self._is_shared() else None
         columns = None if whole is None else columns_shown(self.outputs, whole)
@@ -376,13 +398,13 @@ class DerivativeProblem(NamedTuple):
         return Taylor(self.outputs, self.inputs, len(self.axes.batch), path, self.create_graph)
 
     def _check_fallback(self, error: Unsupported) -> str:
-        """Return why reverse mode computes the answer, or raise if only Taylor mode may."""
+        """Return the reason for falling back to reverse mode. Raise it if `method` is "taylor"."""
         if self.method == "taylor":
             raise RuntimeError(message("derivative.not-taylor", reason=error)) from None
-        return str(error)  # which keeps no frame alive
+        return str(error)  # The exception itself would keep its frames alive.
 
     def check_proof(self, proof: RowProof) -> None:
-        """Raise `Unsupported` if Taylor mode, which needs a proof, has none."""
+        """Raise `Unsupported` if rows are not proven independent, as Taylor mode requires."""
         proof = proof.for_rules()
         if proof.holds:
             return

@@ -1,9 +1,10 @@
-"""What each kind of node does to rows: which of its inputs' elements each result depends on.
+"""Row dependence of each kind of node: which rows of the inputs each of its results depends on.
 
-A behaviour is called with a `Site` and returns the rows of each result (see `row_spans`), as `Rows`
-or as a span ``[2, *sizes]``; an empty list if it does not know. It may claim more dependence than
-there is, never less. It reads only shapes and what the node saved: axes, indices and masks. These
-count as constants, as they do for the derivative.
+A *kind* is the set of all autograd nodes with the same name, such as ``MulBackward0``. The
+*behaviour* of a kind is a function that takes a `Site` and returns the rows of each result (see
+`row_spans`), as `Rows` or as a span ``[2, *sizes]``. It returns an empty list if it cannot find the
+rows. A behaviour may report more dependence than there is, never less. It reads only shapes and the
+axes, indices and masks that the node saved. These are constants for the derivative too.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ Results = Sequence[Rows | Tensor]
 
 
 class Site(NamedTuple):
-    """A node, and the rows of its inputs: None where one does not depend on the inputs.
+    """A node and the rows of the tensors that its operation took as inputs.
 
     Attributes:
         node: The node.
-        edges: Its next functions.
-        inputs: The rows of each input of the operation.
-        as_shape: Reads a shape: as it is, or with sizes that must have a value.
-        is_in_backward: Whether a checkpoint may run its function once more to show what it saved.
+        edges: Its `next_functions`.
+        inputs: The rows of each input of the operation, None if that input is a constant.
+        as_shape: Converts sizes to a shape. It keeps symbolic sizes or replaces them by integers.
+        is_in_backward: Whether a checkpoint may recompute its function to unpack saved tensors.
     """
 
     node: Node
@@ -68,30 +69,30 @@ class Site(NamedTuple):
         return self.shapes[0]
 
     def read(self, name: str) -> Any:
-        """Return what the node saved under a name."""
+        """Return the value that the node saved under `name`."""
         read = _autograd.kept if self.is_in_backward else _autograd.kept_at_hand
         return _autograd.signed(read(self.node, name))
 
     def saved(self, name: str) -> Any:
-        """Return what the node saved under a name, tensors on the CPU."""
+        """Return the value that the node saved under `name`, with tensors copied to the CPU."""
         value = self.read(name)
         if isinstance(value, list | tuple):
             return [_copy_to_cpu(part) for part in value]
         return _copy_to_cpu(value)
 
     def dims(self, x: Rows, name: str = "dim") -> list[int]:
-        """Return the saved axes, counted from the end; none means all."""
+        """Return the saved axes, counted from the end. If none are saved, return all axes."""
         dims = self.saved(name)
         if isinstance(dims, int):
             dims = [dims]
         return [_from_end(dim, x.ndim) for dim in (dims or range(x.ndim)) if x.ndim]
 
     def dim(self, ndim: int, name: str = "dim") -> int:
-        """Return a saved axis of `ndim`, counted from the end."""
+        """Return the saved axis of a tensor with `ndim` axes, counted from the end."""
         return _from_end(self.saved(name), ndim)
 
     def repeat(self, rows: Rows) -> list[Rows]:
-        """Return the same rows for each result."""
+        """Return a list with `rows` for every result of the node."""
         return [rows] * len(_autograd.output_types(self.node))
 
 
@@ -102,7 +103,7 @@ _OF_FORMULA = "BackwardBackward0"
 
 
 class UnreadableError(Exception):
-    """Raised where an index has no values, as in code that is being compiled."""
+    """Raised if a saved index has no values yet, for example while code is being compiled."""
 
 
 def _copy_to_cpu(value: Any) -> Any:
@@ -122,13 +123,13 @@ def _from_end(dim: int, ndim: int) -> int:
 
 
 def _apply_elementwise(site: Site) -> Results:
-    """Each element depends on those that broadcasting puts in its place."""
+    """Each element depends on the input elements that are broadcast to its position."""
     rows = join(site.present)
     return [rows.aligned(len(shape)) for shape in site.shapes]
 
 
 def _overwrite(site: Site) -> Results:
-    """The result is the last input, which overwrites the first."""
+    """The result depends only on the last input, because that input overwrites the first."""
     rows = site.inputs[-1]
     return [] if rows is None else [rows.aligned(len(site.shape))]
 
@@ -137,12 +138,12 @@ def _overwrite(site: Site) -> Results:
 
 
 def _mix_dim(site: Site) -> Results:
-    """All places along the saved axes depend on each other."""
+    """All positions along the saved axes depend on each other."""
     return site.repeat(join([rows.join_along(site.dims(rows)) for rows in site.present]))
 
 
 def _reduce_dim(site: Site) -> Results:
-    """The saved axes are reduced, to size 1 if `keepdim`, or they are gone."""
+    """The saved axes are reduced: kept with size 1 if `keepdim` is true, dropped otherwise."""
     (rows,) = site.present
     dims = site.dims(rows)
     reduced = rows.join_along(dims)
@@ -150,20 +151,20 @@ def _reduce_dim(site: Site) -> Results:
 
 
 def _mix_all(site: Site) -> Results:
-    """Every element may depend on all elements."""
+    """Every element of a result may depend on all elements of all inputs."""
     rows = join([_share(rows, len(site.shape)) for rows in site.present])
     return [_share(rows, len(shape)) for shape in site.shapes]
 
 
 def _share(rows: Rows, ndim: int) -> Rows:
-    """Return the rows of a result that shares all elements of an input."""
+    """Return rows with `ndim` axes for a result whose every element uses the whole input."""
     return Rows(rows.total().reshape(2, *[1] * ndim), (1,) * ndim)
 
 
 def _mix_all_dims_but(dims_of: Callable[[Site, int], Iterable[int]]) -> Behaviour:
-    """Make the behaviour of kinds that mix all axes of the first input but some.
+    """Return a behaviour that mixes all axes of the first input except those of `dims_of`.
 
-    The other inputs, such as weights, are shared by all rows.
+    Every element of the result also depends on all of the other inputs, such as weights.
     """
 
     def behave(site: Site) -> Results:
@@ -179,15 +180,15 @@ def _mix_all_dims_but(dims_of: Callable[[Site, int], Iterable[int]]) -> Behaviou
 
 
 def _mix_pixels(site: Site) -> Results:
-    """The last axes, as many as the name of the kind says, are mixed."""
+    """Mix the spatial axes, which come last. The node's name contains their number, as in 2D."""
     digit = re.search(r"(\d)D", site.name)
-    count = int(digit[1]) if digit else 3  # as those of a pixel shuffle
+    count = int(digit[1]) if digit else 3  # A pixel shuffle mixes channels and two spatial axes.
     mixed = join([rows.join_along(range(-count, 0)) for rows in site.present])
     return site.repeat(mixed)
 
 
 def _layer_norm(site: Site) -> Results:
-    """The last axes, which are all of those of a weight, are normalised together."""
+    """Mix the normalised axes, which come last. A weight has exactly these axes."""
     count = len(site.saved("normalized_shape"))
     rows = join([rows.join_along(range(-count, 0)) for rows in site.present])
     rows = rows.aligned(len(site.shape))
@@ -195,7 +196,10 @@ def _layer_norm(site: Site) -> Results:
 
 
 def _batch_norm(site: Site) -> Results:
-    """Channels, on axis 1, stay apart; so do rows, if statistics are constants."""
+    """Mix all axes except axis 1, the channels. In eval mode, mix none.
+
+    In eval mode, the statistics are constants, so rows stay independent too.
+    """
     names = [n for n in ("training", "train", "update") if _autograd.keeps(site.node, n)]
     is_eval = site.name in _EVAL or (bool(names) and not any(map(site.saved, names)))
     ndim = len(site.shape)
@@ -213,7 +217,7 @@ _EVAL = {"NativeBatchNormLegitNoTrainingBackward0", "BatchNormNoUpdateBackward0"
 
 
 def _glu(site: Site) -> Results:
-    """Each place along the first half of an axis depends on one of the second half."""
+    """Each element depends on one element of each half of the saved axis."""
     (rows,) = site.present
     dim = site.dim(rows.ndim)
     if rows.is_alike_along([dim]):
@@ -225,7 +229,7 @@ def _glu(site: Site) -> Results:
 
 
 def _matmul(site: Site) -> Results:
-    """A product ``[..., n, k]`` times ``[..., k, m]``, which may be added to the input before."""
+    """A product ``[..., n, k]`` times ``[..., k, m]``, plus the first input if there are three."""
     *base, left, right = site.inputs
     return [join([*base, left and left.join_along([-1]), right and right.join_along([-2])])]
 
@@ -266,13 +270,13 @@ def _trilinear(site: Site) -> Results:
 
 
 def _cdist(site: Site) -> Results:
-    """Each of n points ``[..., n, k]`` meets each of m points ``[..., m, k]``."""
+    """Distances ``[..., n, m]`` between the points ``[..., n, k]`` and ``[..., m, k]``."""
     one, two = (rows and rows.join_along([-1]) for rows in site.inputs)
     return [join([one, two and two.move_axes([*range(two.ndim - 2), -1, -2])])]
 
 
 def _attention(site: Site) -> Results:
-    """Each query meets all keys and values of its own head."""
+    """Each query depends on all keys and values of its own head."""
     query, *shared = site.inputs[:3]
     parts = [rows and rows.join_along([-1]) for rows in (query, *site.inputs[3:])]
     for rows in shared:
@@ -282,7 +286,10 @@ def _attention(site: Site) -> Results:
 
 
 def _convolution(site: Site) -> Results:
-    """Pictures stay apart, and so do pixels if the kernel has one; all share the weight."""
+    """Images stay independent, and so do pixels if the kernel has size 1.
+
+    Every element depends on the weight and on the bias.
+    """
     ndim = len(site.shape)
     mixed = [1] if _has_one_point(site) else range(1, ndim)
     count = 2 if _OF_FORMULA in site.name else 1
@@ -301,7 +308,7 @@ def _has_one_point(site: Site) -> bool:
 
 
 def _matrix_function(site: Site) -> Results:
-    """Each matrix, on the last two axes, stays apart from the others."""
+    """Each matrix (the last two axes) stays independent of the other matrices of the batch."""
     (rows,) = site.present
     if rows.ndim <= 1:
         return _mix_all(site)
@@ -311,10 +318,13 @@ def _matrix_function(site: Site) -> Results:
 
 
 def _solve(site: Site) -> Results:
-    """Systems of a matrix on the last two axes, and of matrices or vectors of the same batch."""
+    """Linear systems: matrices on the last two axes, right-hand sides of the same batch shape.
+
+    A right-hand side is a matrix or a vector.
+    """
     ndim = len(site.shape)
     matrices = [rows.shape for rows in site.present]
-    if _autograd.keeps(site.node, "LU"):  # of a matrix that is a constant
+    if _autograd.keeps(site.node, "LU"):  # The matrix may be a constant, which has no rows.
         matrices.append(site.as_shape(site.read("LU").shape))
     if any(len(shape) == ndim + 1 and shape[:-1] == site.shape for shape in matrices):
         return [
@@ -330,7 +340,7 @@ def _solve(site: Site) -> Results:
     mixed = [[-2, -1]] * len(site.inputs)
     if _autograd.keeps(
         site.node, "left"
-    ):  # columns of the right side, the second input, stay apart
+    ):  # The columns of the right-hand side (the second input) are independent.
         mixed[1] = [-2] if site.saved("left") else [-1]
     return [join(rows and rows.join_along(m) for rows, m in zip(site.inputs, mixed, strict=True))]
 
@@ -357,11 +367,13 @@ def _permute(site: Site) -> Results:
 def _take(
     take: Callable[..., Any], arguments: str, *, gone: bool = False, new: int = 0
 ) -> Behaviour:
-    """Make the behaviour of what takes elements: `take` takes them of a span, by saved arguments.
+    """Return the behaviour of an operation that selects elements, such as slicing or flipping.
 
-    The arguments that begin with "dim" are axes. They are counted from the end, and only along them
-    the span has its full size. If all places along them are alike, it does not matter which are
-    taken: the axes may be `gone`, and `new` ones may follow the others.
+    `take` is called with the input's span and the saved values of `arguments`, a list of names.
+    Names that begin with "dim" are axes. They are counted from the end, and the span is expanded
+    to its full size along them only. If the span is constant along these axes, the selected
+    positions do not matter and `take` is not called. Then the axes are dropped if `gone`, and
+    `new` axes are appended.
     """
     names = arguments.split()
 
@@ -384,7 +396,7 @@ def _take(
 
 
 def _slice(tensor: Tensor, dim: int, *part: int) -> Tensor:
-    """Return the places ``start:end:step`` of an axis."""
+    """Return the positions ``start:end:step`` of an axis."""
     return tensor.movedim(dim, 0)[slice(*part)].movedim(0, dim)
 
 
@@ -410,7 +422,7 @@ def _repeat(site: Site) -> Results:
 
 
 def _cat(site: Site) -> Results:
-    """Parts are side by side along an axis, an old one or, of a stack, a new one."""
+    """The inputs are joined along an existing axis (cat) or along a new axis (stack)."""
     ndim = len(site.shape)
     dim = site.dim(ndim)
     is_stack = site.name.startswith("Stack")
@@ -421,7 +433,7 @@ def _cat(site: Site) -> Results:
         parts = [rows and rows.move_axes(order) for rows in parts]
     present = [rows for rows in parts if rows]
     if any(rows.ndim != ndim for rows in present):
-        return []  # an empty vector may be joined with anything
+        return []  # `torch.cat` accepts an empty vector among tensors of any shape.
     together = join([rows.join_along([dim]) for rows in present])
     if all(rows.is_alike_along([dim]) for rows in present) and not isinstance(
         together.span, Tensor
@@ -445,7 +457,10 @@ def _cat(site: Site) -> Results:
 
 
 def _size(rows: Rows | None, edge: tuple[Any, int], dim: int) -> int | None:
-    """Return the size of a part along the axis; a constant that needs no gradient hides it."""
+    """Return the size of an input of `cat` along the axis.
+
+    Return None if the size is unknown, because the node has no edge to an input without gradient.
+    """
     if rows is not None:
         return rows.shape[dim]
     node, number = edge
@@ -460,7 +475,7 @@ def _index(site: Site) -> Results:
     indices = site.read("indices")
     if all(index is None or index.dtype not in (torch.bool, torch.uint8) for index in indices):
         dims = [dim for dim, index in enumerate(indices) if index is not None]
-        if dims and rows.is_alike_along(dims):  # whatever the values of the indices are
+        if dims and rows.is_alike_along(dims):  # The values of the indices do not matter.
             stay: list[int | None] = [dim for dim in range(rows.ndim) if dim not in dims]
             first = dims[0] if dims[-1] - dims[0] == len(dims) - 1 else 0
             stay[first:first] = [None] * (len(site.shape) - len(stay))
@@ -481,7 +496,7 @@ def _gather(site: Site) -> Results:
 
 
 def _drop(shape: Shape, dim: int) -> Shape:
-    """Return a shape without one of its axes, if it has any."""
+    """Return a shape without the axis `dim`, which is negative. An empty shape stays empty."""
     return shape and (*shape[:dim], *shape[len(shape) + dim + 1 :])
 
 
@@ -524,7 +539,11 @@ def _diag_embed(site: Site) -> Results:
 
 
 def _put(take: Callable[..., Tensor], arguments: str, *, replaces: bool = True) -> Behaviour:
-    """Make the behaviour of what puts the second input where `take` would take elements."""
+    """Return the behaviour of an operation that writes the second input into the first.
+
+    It writes to the elements that `take`, called with the saved `arguments`, would select. It
+    replaces these elements, or adds to them if `replaces` is false.
+    """
     names = arguments.split()
 
     def behave(site: Site) -> Results:
@@ -533,7 +552,7 @@ def _put(take: Callable[..., Tensor], arguments: str, *, replaces: bool = True) 
             _autograd.keeps(site.node, "accumulate") and site.saved("accumulate")
         )
         if adds and base is not None and source is None:
-            return [base.aligned(len(site.shape))]  # its node saved no index
+            return [base.aligned(len(site.shape))]  # The node saved no index in this case.
         if "dim" in names and site.shape:
             dim = site.dim(len(site.shape))
             if all(
@@ -561,9 +580,10 @@ def _masked_scatter(site: Site) -> Results:
 
 
 def _copy_slices(site: Site) -> Results:
-    """A base with a write into a view of it, which does no more than move elements.
+    """A tensor after an in-place write to one of its views.
 
-    The backward of the node shows where they went.
+    The write may only move elements. A backward pass of the node with numbered elements shows
+    where each element was written. Return an empty list if the write did more than that.
     """
     try:
         probe, (to_base, *to_source) = send_probe(step_at(site.node, site.edges, torch.float64))
@@ -586,7 +606,7 @@ def _copy_slices(site: Site) -> Results:
 
 
 def _as_strided(site: Site) -> Results:
-    """A view by strides that shows each element once."""
+    """A strided view in which each element appears once."""
     (rows,) = site.present
     try:
         probe, (numbers,) = send_probe(step_at(site.node, site.edges, torch.float64))
@@ -604,12 +624,12 @@ def _as_strided(site: Site) -> Results:
 
 
 def _loss(site: Site) -> Results:
-    """A loss of each element, or the mean or the sum of all."""
+    """A loss for each element, or the mean or the sum over all elements."""
     return _apply_elementwise(site) if site.saved("reduction") == 0 else _mix_all(site)
 
 
 def _class_loss(site: Site) -> Results:
-    """A loss of each row ``[rows, classes, ...]``, or the mean or the sum of all."""
+    """A loss for each row of ``[rows, classes, ...]``, or the mean or the sum over all rows."""
     (rows,) = site.present
     if site.saved("reduction") != 0 or rows.ndim <= 1:
         return _mix_all(site)
@@ -617,7 +637,11 @@ def _class_loss(site: Site) -> Results:
 
 
 def _rnn(site: Site) -> Results:
-    """Sequences stay apart, on the axis before the last of all but the weights."""
+    """Sequences of the batch stay independent of each other.
+
+    The batch axis is the second to last, or the first of inputs and outputs if `batch_first`. The
+    weights have no batch axis.
+    """
     is_first = _autograd.keeps(site.node, "batch_first") and site.saved("batch_first")
     first, *others = range(len(site.inputs))
     parts = []
@@ -636,12 +660,12 @@ def _rnn(site: Site) -> Results:
 
 
 def _lstm_cell(site: Site) -> Results:
-    """The cell of a recurrent layer: rows ``[rows, features]``, and biases ``[features]``."""
+    """An LSTM cell: its tensors are ``[rows, features]``, its biases ``[features]``."""
     return [join([rows.join_along([-1]).aligned(2) for rows in site.present])] * 2
 
 
 def _grid_sample(site: Site) -> Results:
-    """A picture of each row is read at points of the same row."""
+    """Each image of the batch is sampled at the points of the same row."""
     picture, grid = site.inputs
     ndim = len(site.shape)
     points = grid and grid.join_along([-1]).move_axes([0, -1, *range(1, ndim - 1)])
@@ -649,7 +673,7 @@ def _grid_sample(site: Site) -> Results:
 
 
 def _unfold_picture(site: Site) -> Results:
-    """Patches of pictures, with an axis for pictures in front."""
+    """Image patches, for a batch of images on the first axis. Return an empty list otherwise."""
     (rows,) = site.present
     ndim = len(site.shape)
     if min(ndim, rows.ndim) + 1 != max(ndim, rows.ndim) or 4 not in (ndim, rows.ndim):  # noqa: PLR2004 (a batch of pictures)
@@ -658,13 +682,13 @@ def _unfold_picture(site: Site) -> Results:
 
 
 def _stack_coefficients(site: Site) -> Results:
-    """Coefficients ``[N, *shape]``, each computed place by place from others and from values."""
+    """Taylor coefficients ``[N, *shape]``, computed elementwise from coefficients and values."""
     parts = [rows.aligned(len(site.shape)).join_along([0]) for rows in site.present]
     return [join(parts)]
 
 
 def _fuse_layers(site: Site) -> Results:
-    """Layers of coefficients: what is multiplied by a matrix has columns on the last axis."""
+    """Fused layers of Taylor coefficients. A matrix product mixes the columns on the last axis."""
     own: Any = site.node
     are_products = [False, *(layer is None for layer in own.layers)]
     if any(rows and is_one for rows, is_one in zip(site.inputs, are_products, strict=True)):
@@ -678,8 +702,9 @@ def _fuse_layers(site: Site) -> Results:
 # --- The table
 
 
-# The kinds of each behaviour besides rules that are elementwise: patterns of names without
-# ``Backward0``. After a colon come the numbers that overloads of an operator have in its place.
+# `_KINDS` lists the kinds of each behaviour as patterns of node names without ``Backward0``. Kinds
+# whose Taylor rule is elementwise are not listed. ``Celu:1`` matches ``CeluBackward1``, and
+# ``Eq:01`` matches ``EqBackward0`` and ``EqBackward1``: PyTorch numbers the overloads this way.
 def _match(behave: Behaviour, words: str) -> tuple[Behaviour, re.Pattern[str]]:
     parts = [word.partition(":") for word in words.split()]
     return behave, re.compile("|".join(f"(?:{stem})Backward[{n or 0}]" for stem, _, n in parts))
@@ -803,7 +828,7 @@ _KINDS = [
     _match(_lstm_cell, "ThnnFusedLstmCell"),
     _match(_grid_sample, "GridSampler[23]D"),
     _match(_unfold_picture, "Col2Im Im2Col"),
-    # What reduces all elements, so that it mixes rows for certain.
+    # Reductions over all elements: these certainly mix rows.
     _match(_mix_all, "Dist Dot Max:1 Mean (Nan)?[Mm]edian Min:1 Norm Prod Sum Trace Vdot"),
 ]
 _OF_OTHER_NAMES: dict[str, Behaviour] = {"CopyBackwards": _overwrite, "CopySlices": _copy_slices}
@@ -824,7 +849,7 @@ def _behaviour_of_name(name: str) -> Behaviour | None:
 
 
 def behaviour_of(node: Node) -> Behaviour | None:
-    """Return the behaviour of a kind of node, None if it is unknown."""
+    """Return the behaviour for the kind of `node`, None if the kind is unknown."""
     function = _autograd.forward_class(node)
     if function is not None:
         return _OWN.get(function)
@@ -832,14 +857,16 @@ def behaviour_of(node: Node) -> Behaviour | None:
 
 
 def mixes_certainly(node: Node) -> bool:
-    """Return whether a node that mixes rows surely does, so that a promise would be wrong.
+    """Check whether a node that may mix rows certainly does, as a sum over rows does.
 
-    Products may multiply by zeros. A sum, mean or maximum over rows has a part of each.
+    A matrix product does not count, because its factors may be zero. If this is true, a caller who
+    passes ``rows="independent"`` is wrong.
     """
     return _autograd.is_training_batch_norm(node) or behaviour_of(node) in (_mix_all, _reduce_dim)
 
 
-# The commonest kinds that only touch one saved axis, so that labels of the others show the result.
+# The most common kinds that act along one saved axis and keep the labels of all other axes. The
+# value is the number of axes that the result has more than the input.
 _ALONG_DIM = {
     **dict.fromkeys(("SliceBackward0", "CatBackward0", "SoftmaxBackward0", "CumsumBackward0"), 0),
     "SelectBackward0": -1,
@@ -848,14 +875,17 @@ _ALONG_DIM = {
 
 
 class Kind(NamedTuple):
-    """A kind of node.
+    """The properties of a kind of node that the proof reads.
+
+    For some kinds, the labels of the result (see `row_spans`) follow from the labels of the inputs
+    without a call of the behaviour.
 
     Attributes:
         behave: Its behaviour, None if it is unknown.
-        passing: How many of the first inputs pass their labels on to the only result unchanged.
-        mixes_last: Whether the last axis must have no label for that.
-        read_dim: Reads the saved axis that must have no label instead, if there is one.
-        new: How many axes the result has more than the input, at that place.
+        passing: The number of leading inputs whose labels become the labels of the only result.
+        mixes_last: Whether this requires that the last axis has no label.
+        read_dim: Reads the saved axis that must have no label instead; None for most kinds.
+        new: The number of axes added at the saved axis, -1 if that axis is dropped.
     """
 
     behave: Behaviour | None
@@ -865,11 +895,11 @@ class Kind(NamedTuple):
     new: int
 
 
-KINDS: dict[type[Node], Kind] = {}  # of types that stay as long as PyTorch
+KINDS: dict[type[Node], Kind] = {}  # A cache. It holds only node types that PyTorch never frees.
 
 
 def kind_of(node: Node) -> Kind:
-    """Return the kind of a node, and remember it if the type of the node stays."""
+    """Return the kind of a node. Cache it in `KINDS` if the node's type lives forever."""
     behave = behaviour_of(node)
     passing, new = 0, _ALONG_DIM.get(_autograd.node_name(node))
     if len(_autograd.output_types(node)) == 1:

@@ -1,12 +1,13 @@
-"""Whether each row of the outputs depends on its own row of the inputs alone.
+"""Prove that each row of the outputs depends only on the same row of the inputs.
 
-One reverse pass differentiates all n rows at once, which is right only if they are independent.
-This is proven node by node: `row_behaviour` says what each kind does, and a walk from the inputs to
-the outputs follows the rows that each element depends on (see `row_spans`). The backward of a
-custom function, or its rule for Taylor mode, is read in the same way, from the graph that it
-records.
+One reverse pass differentiates all n rows at once. The result is correct only if the rows are
+independent. A walk from the inputs to the outputs proves this node by node: it computes the rows
+that each element depends on (see `row_spans`), and `row_behaviour` defines the effect of each kind
+of node. For a custom function, the walk runs its backward or its Taylor rule, which records a
+graph, and walks through that graph.
 
-A caller who knows more may vouch for the rows. Then probes look for a contradiction.
+A caller can pass ``rows="independent"`` if the proof fails. Then `check_vouch` searches for a
+counterexample with a few backward passes.
 """
 
 from __future__ import annotations
@@ -48,8 +49,9 @@ from leafgrad._messages import message
 
 RowsArgument = Literal["proven", "independent"]
 
-# Rows of these kinds follow from shapes and settings, never from values. Not so those of `Cat`: two
-# constants may change places. Labels prove the first ones as quickly as a proof is looked up.
+# For the kinds in `_READ_BY_SHAPE`, row dependence follows from shapes and settings only, so proofs
+# can be cached. `Cat` is not among them: two graphs whose constant inputs are swapped look alike.
+# For the kinds in `_LABELLED`, a proof by labels is as fast as a cache lookup.
 _LABELLED = _autograd.types_of_nodes(
     *"Add Addmm Bmm Cos Div Exp Linear Mm Mul Neg Pow Sigmoid Silu Sin Sub T Tanh".split()
 )
@@ -60,12 +62,12 @@ _READ_BY_SHAPE = _LABELLED | _autograd.types_of_nodes(
 _remembered: set[Hashable] = set()
 _MOST_REMEMBERED = 256
 
-_DEEPEST = 3  # custom functions within backwards of custom functions
-Known = dict[Any, Span]  # the rows of each edge
+_DEEPEST = 3  # The backward of a custom function may call custom functions, down to this depth.
+Known = dict[Any, Span]  # edge -> the rows that its tensor depends on
 
 
 class RowProof:
-    """Whether the rows of `outputs` are independent, proven once, when it is asked for."""
+    """A proof that the rows of `outputs` are independent. It is computed once, on first use."""
 
     def __init__(
         self,
@@ -77,20 +79,21 @@ class RowProof:
         *,
         reads_rules: bool = False,
     ) -> None:
-        """Remember what is differentiated, up to which order, along which path.
+        """Store the arguments. `order` is the highest order of the derivatives.
 
-        Of a custom function that has a rule of `taylor_rule`, the backward is read, or the rule.
+        If a custom function has a rule (see `taylor_rule`), the proof follows the rule if
+        `reads_rules` is true, and its backward otherwise.
         """
         self.outputs, self.inputs, self.axes, self.path = outputs, inputs, axes, path
         self.order = order
-        rows = math.prod(axes.batch)  # numel() would fix the sizes in compiled code
+        rows = math.prod(axes.batch)  # `numel()` would specialise compiled code on the sizes.
         self._walk = _Walk(rows, order > 1, reads_rules=reads_rules)
         self._rows: Known | None = None
         self._is_followed = False
 
     @property
     def holds(self) -> bool:
-        """Whether rows are proven to be independent."""
+        """Whether the rows are proven to be independent."""
         count = self._walk.count
         if type(count) is int and count <= 1:
             return True
@@ -99,7 +102,7 @@ class RowProof:
         return self._are_apart(self._follow_once(needs_sizes=True))
 
     def for_rules(self) -> RowProof:
-        """Return the proof for Taylor mode: by rules of custom functions, not by backwards."""
+        """Return the proof for Taylor mode, which follows the Taylor rules of custom functions."""
         if not any(_autograd.forward_class(node) in CUSTOM for node in self.path.nodes):
             return self
         return RowProof(
@@ -108,9 +111,9 @@ class RowProof:
 
     @property
     def is_of_formulas(self) -> bool:
-        """Whether rows are proven by PyTorch's own formulas, and for any sizes that have no value.
+        """Whether the proof uses only PyTorch's own formulas and holds for all symbolic sizes.
 
-        Code that is compiled for all sizes would be compiled for each of them otherwise.
+        A proof that needs concrete sizes would make `torch.compile` recompile for each size.
         """
         if self._is_remembered:
             return True
@@ -119,12 +122,15 @@ class RowProof:
 
     @property
     def _is_remembered(self) -> bool:
-        """Whether rows were proven in a graph of the same kinds, settings and shapes."""
+        """Whether the cache has a proof for a graph with the same kinds, settings and shapes."""
         return self._key is not None and self._key in _remembered
 
     @cached_property
     def _key(self) -> Hashable | None:
-        """All that the proof reads, None where it reads values or where labels are quick."""
+        """The cache key: everything that the proof reads. None if this proof is not cached.
+
+        A proof is not cached if it reads values, or if a proof by labels is as fast as a lookup.
+        """
         kinds = {*map(type, self.path.nodes)}
         is_quick = _LABELLED.issuperset(kinds)
         if is_quick or torch.compiler.is_compiling() or not _READ_BY_SHAPE.issuperset(kinds):
@@ -145,9 +151,10 @@ class RowProof:
         return tuple(key)
 
     def _follow_once(self, *, needs_sizes: bool = False) -> Known | None:
-        """Return the rows of each tensor on the path, None if an index has no values yet.
+        """Return the rows of each tensor on the path, computed on the first call.
 
-        Also None if a size has no value yet, unless sizes are needed.
+        Return None if a saved index has no values yet. Return None also if a size is symbolic,
+        unless `needs_sizes` is true.
         """
         if not self._is_followed:
             self._is_followed = True
@@ -175,7 +182,7 @@ class RowProof:
             return _autograd.in_backward(follow)
 
     def _are_apart(self, known: Known | None) -> bool:
-        """Return whether rows are apart, and remember it for the next graph of this shape."""
+        """Check whether the rows are independent. If so, cache the proof under its key."""
         if known is None or not self._are_in_place(known):
             return False
         if self._key is not None and len(_remembered) < _MOST_REMEMBERED:
@@ -183,7 +190,7 @@ class RowProof:
         return True
 
     def _are_in_place(self, known: Known) -> bool:
-        """Return whether each row of outputs depends on its own row of inputs at most."""
+        """Check whether each row of `outputs` depends on no row of `inputs` but its own."""
         span = known.get(self.path.end)
         own = label_batch(self.outputs.shape, len(self.axes.batch))
         if span is None or span is own or (not isinstance(span, Tensor) and span == own):
@@ -193,7 +200,7 @@ class RowProof:
             return bool((Rows(span, shape).numbers <= Rows(own, shape).numbers).all())
 
     def refusal(self) -> RuntimeError:
-        """Return the error that names the operation in which rows may meet."""
+        """Return the error that names the operation that may mix rows."""
         rows = self._follow_once(needs_sizes=True)
         if rows is None:
             return RuntimeError(message("derivative.rows-must.compiled"))
@@ -204,7 +211,10 @@ class RowProof:
         return RuntimeError(sentence + promise)
 
     def _explain(self, known: Known) -> tuple[str, bool]:
-        """Return where rows meet first, or which node moves them, and whether this is certain."""
+        """Return a sentence about the first node that mixes rows, and whether it certainly does.
+
+        If no node mixes rows, the sentence is about the first node that moves a row to another.
+        """
         count, batch = math.prod(self.axes.batch), self.axes.batch
         moved = ""
         for node in self.path.nodes:
@@ -216,7 +226,7 @@ class RowProof:
                 rows = Rows(span, shape)
                 if not rows.are_apart(count):
                     return _explain_meeting(node, rows, batch), mixes_certainly(node)
-                # Here no rows meet. Does a row depend on another one only?
+                # This node mixes no rows. Check whether a row depends on a different row.
                 if not moved and shape[: len(batch)] == tuple(batch):
                     own = Rows(label_batch(shape, len(batch)), shape).numbers
                     wrong = (rows.numbers > own).any(0)
@@ -251,7 +261,7 @@ def _row_index(number: int, batch: torch.Size) -> list[int]:
 
 
 def labels_are_in_place(path: _autograd.Path, seeds: Known, outputs: Tensor, batch: int) -> bool:
-    """Return whether labels, those of the inputs given, are enough to prove that rows are apart."""
+    """Check whether labels alone prove that rows are independent. `seeds` labels the inputs."""
     known = dict(seeds)
     if not all(_pass_labels(node, edges, known) for node, edges in path.nodes.items()):
         return False
@@ -262,7 +272,7 @@ def labels_are_in_place(path: _autograd.Path, seeds: Known, outputs: Tensor, bat
 
 
 class _Walk:
-    """Follows the rows of `count` rows through a graph."""
+    """A walk through a graph. It finds which of `count` rows each tensor depends on."""
 
     def __init__(
         self,
@@ -277,11 +287,11 @@ class _Walk:
         self.is_in_backward = self.has_unknown = self.needs_sizes = False
 
     def as_shape(self, sizes: Iterable[int]) -> Shape:
-        """Return sizes as a shape, as ints if they must have a value."""
+        """Return sizes as a shape. If concrete sizes are needed, convert symbolic ones to int."""
         return tuple(map(int, sizes)) if self.needs_sizes else tuple(sizes)
 
     def follow(self, nodes: Mapping[Node, _autograd.Successors], seeds: Known) -> Known:
-        """Return the rows of each tensor that depends on those of `seeds`, these included."""
+        """Return the rows of `seeds` and of each tensor that depends on them."""
         known = dict(seeds)
         ahead = iter(nodes.items())
         for node, edges in ahead:
@@ -294,7 +304,7 @@ class _Walk:
         return known
 
     def _find_rows(self, node: Node, edges: _autograd.Successors, known: Known) -> None:
-        """Add the rows of each result of a node to those that are known."""
+        """Compute the rows of each result of a node and add them to `known`."""
         inputs = [
             Rows(known[edge], self.as_shape(_autograd.output_types(edge[0])[edge[1]].shape))
             if edge[0] is not None and edge in known
@@ -317,17 +327,21 @@ class _Walk:
                 known[node, number] = _join_all(site.present, shape) if span is None else span
 
     def _are_alike(self, site: Site) -> bool:
-        """Return whether all elements depend on the same rows, so that a backward shows no more."""
+        """Check whether all inputs depend on the same rows, or all on one row only.
+
+        Then the backward of the node cannot show a smaller dependence.
+        """
         total = join([Rows(rows.total(), ()) for rows in site.present])
         return total.are_apart(self.count) or all(
             torch.equal(rows.numbers.flatten(), total.numbers) for rows in site.present
         )
 
     def _read_backward(self, site: Site, known: Known) -> list[Tensor]:
-        """Return the span of each result of a node whose backward shows what it does.
+        """Return the span of each result of a node, found by recording its backward.
 
-        A backward ``B(g, k)`` of a gradient g and of tensors k that were kept is linear in g. Row j
-        of an input gets a part of row i of g only where row i of the result depends on row j.
+        Return an empty list if the backward does not show the dependence. A backward ``B(g, k)``
+        takes a gradient g and saved tensors k, and is linear in g. Row i of g contributes to the
+        gradient of row j of an input only if row i of the result depends on row j.
         """
         self.has_unknown = True
         sent, gradients = _record_backward(site.node)
@@ -340,7 +354,7 @@ class _Walk:
         ]
         present = [gradient for _, gradient in pairs if gradient is not None]
         is_custom = _autograd.forward_class(site.node) is not None
-        if len(present) < len(pairs) and not is_custom:  # it hides one
+        if len(present) < len(pairs) and not is_custom:  # An input got no gradient.
             return []
         if any(gradient.shape != rows.shape for rows, gradient in pairs if gradient is not None):
             return []
@@ -366,18 +380,19 @@ class _Walk:
         return spans
 
     def _read_rule(self, rule: Rule, site: Site, known: Known) -> Results:
-        """Return the rows of each result of a custom function, as its Taylor rule shows them.
+        """Return the rows of each result of a custom function, found by recording its Taylor rule.
 
-        Of order 1, the series that it returns is linear in those of the inputs, as a backward is in
-        gradients, and its graph leads to them and to the values that the function saved.
+        Return an empty list if the rule does not show the dependence. At order 1, the series that
+        the rule returns is linear in the input series. Its graph leads back to the input series
+        and to the values that the function saved.
         """
         self.has_unknown = True
-        # Run the rule on series of order 1, and check that its graph shows all that it does.
+        # Run the rule on series of order 1 and check that its graph records the whole computation.
         leaves = [rows and _make_coefficients(rows.shape) for rows in site.inputs]
         step = step_at(site.node, site.edges, torch.float64, is_in_backward=self.is_in_backward)
         with torch.enable_grad(), _autograd.without_tangents():
             given = [
-                # A clone, as a rule may write into its series.
+                # Clone the leaf, because a rule may modify its series in place.
                 x if x is None else _make_series(x.clone())
                 for x in leaves
             ]
@@ -388,13 +403,13 @@ class _Walk:
             made = [series.stack for series in results if series is not None]
             if not _is_linear([x for x in leaves if x is not None], made):
                 return []
-        # The coefficients depend on the rows of their input, along the axes behind their first.
+        # The coefficients ``[1, *shape]`` depend on the same rows as their input ``[*shape]``.
         seeds: Known = {
             _edge(x): rows.move_axes([None, *range(rows.ndim)]).span
             for rows, x in zip(site.inputs, leaves, strict=True)
             if rows is not None and x is not None
         }
-        # Follow both from there, and from the values that the function saved, to the results.
+        # Walk from the coefficients and from the saved values to the results.
         nodes, met = _nodes_before(map(_edge, made), set(), known | seeds)
         inner = _Walk(self.count, self.may_differentiate, self.depth + 1)
         used = inner.follow(nodes, {edge: known[edge] for edge in met - seeds.keys()} | seeds)
@@ -407,13 +422,14 @@ class _Walk:
         pairs: Iterable[tuple[Rows, Tensor | None]],
         nodes: Mapping[Node, _autograd.Successors],
     ) -> Tensor | None:
-        """Return the span of the result whose gradient is `sent`, None if that does not show.
+        """Return the span of the result whose gradient is `sent`, None if it cannot be found.
 
-        The elements of `sent` are numbered along as many of its first axes as keep their places.
+        `sent` is split into numbered parts along its first axes, as many axes as possible. No
+        element of a gradient that arrives may depend on two of these parts.
         """
         shape: Shape = tuple(sent.shape)
         for batch in range(len(shape), 0, -1):
-            # Where do the numbered parts of the gradient arrive, each in places of its own?
+            # Find the elements that each numbered part of the gradient contributes to.
             count = torch.Size(shape[:batch]).numel()
             inner = _Walk(count, False, self.depth + 1)  # noqa: FBT003
             numbers = inner.follow(nodes, {_edge(sent): label_batch(shape, batch)})
@@ -424,7 +440,7 @@ class _Walk:
             ]
             if not all(places.are_apart(count) for _, places in arrived):
                 continue
-            # A part of the result depends on the rows of all places where its number arrives.
+            # A part of the result depends on the rows of all elements that its gradient reaches.
             result = torch.zeros((2, count + 1), dtype=torch.int32, device="cpu")
             for rows, places in arrived:
                 spread, place = torch.broadcast_tensors(rows.numbers, places.numbers[:1])
@@ -436,7 +452,7 @@ class _Walk:
 
 
 def _make_coefficients(shape: Shape) -> Tensor:
-    """Return coefficients ``[1, *shape]`` that are all different, and that require grad."""
+    """Return distinct coefficients ``[1, *shape]`` that require grad."""
     size = torch.Size(shape).numel()
     return torch.linspace(1, 2, size, dtype=torch.float64).reshape(1, *shape).requires_grad_()
 
@@ -447,7 +463,7 @@ def _make_series(stack: Tensor) -> Series:
 
 
 def _rows_of_series(series: Series | None, known: Known, ndim: int) -> Rows | Tensor:
-    """Return the rows that coefficients ``[K, *shape]`` depend on, those of ``[*shape]``."""
+    """Return the rows, shaped ``[*shape]``, that the coefficients ``[K, *shape]`` depend on."""
     span = None if series is None else known.get(_edge(series.stack))
     if series is None or span is None:
         return torch.zeros([2, *[1] * ndim], dtype=torch.int32, device="cpu")
@@ -455,17 +471,21 @@ def _rows_of_series(series: Series | None, known: Known, ndim: int) -> Rows | Te
 
 
 def _may_be_read(node: Node, depth: int) -> bool:
-    """Return whether the backward of a node is a part of what a user wrote."""
+    """Check whether the backward of a node can be recorded to find its rows.
+
+    This is so for custom functions and for in-place writes to views, down to a maximum depth.
+    """
     if depth >= _DEEPEST or _autograd.lacks_formula(node) or _autograd.is_compiled(node):
         return False
     return _autograd.forward_class(node) is not None or _autograd.is_write_into_view(node)
 
 
 def _record_backward(node: Node) -> tuple[list[Tensor], list[Tensor | None]]:
-    """Run a backward and record it, that of a custom function as a pass does.
+    """Run the backward of a node with grad mode on. Return its gradients in and out.
 
-    Some refuse to run elsewhere. But in a pass, PyTorch's own give nothing that this pass is not
-    about.
+    The backward of a custom function runs inside a backward pass, because some refuse to run
+    outside one. PyTorch's own nodes run outside: inside a pass, they skip every gradient that the
+    pass does not need.
     """
 
     def run() -> tuple[list[Tensor], list[Tensor | None]]:
@@ -476,10 +496,11 @@ def _record_backward(node: Node) -> tuple[list[Tensor], list[Tensor | None]]:
 
 
 def _is_linear(sent: list[Tensor], gradients: list[Tensor]) -> bool:
-    """Return whether a backward is what the graph says that its results carry.
+    """Check whether the recorded graph contains the whole computation of a backward.
 
-    If all of a backward B is recorded, ``<w, B(g)>`` is ``<B^T w, g>`` for any w and g. The g that
-    was `sent` and the w here have no structure in which a part that is not recorded could hide.
+    If the whole backward B is recorded, ``<w, B(g)>`` equals ``<B^T w, g>`` for all w and g. This
+    is checked for the g in `sent` and for one w. Both have distinct elements, so an unrecorded part
+    does not cancel out by symmetry.
     """
     if any(not gradient.requires_grad for gradient in gradients):
         return False
@@ -512,7 +533,10 @@ def _edge(tensor: Tensor) -> _autograd.Edge | None:
 def _nodes_before(
     starts: Iterable[_autograd.Edge | None], ends: set[_autograd.Edge | None], known: Known
 ) -> tuple[dict[Node, _autograd.Successors], set[_autograd.Edge]]:
-    """Return the nodes behind some edges, predecessors first, and the known edges met there."""
+    """Return the nodes reachable from `starts`, and the edges of `known` at which the walk stopped.
+
+    The nodes are in the order of the forward pass. The walk also stops at `ends`.
+    """
     finished: dict[Node, _autograd.Successors] = {}
     entered: set[Node] = set()
     met: set[_autograd.Edge] = set()
@@ -535,9 +559,10 @@ def _nodes_before(
 
 
 def _pass_labels(node: Node, edges: _autograd.Successors, known: Known) -> bool:
-    """Add the labels of the result, if they are those of the inputs and need no shapes.
+    """Add the labels of a node's result to `known` if they follow from those of its inputs.
 
-    Return whether the node is done, as it also is if it depends on nothing that is known.
+    Return True if the node needs no further work. This includes nodes none of whose inputs is in
+    `known`.
     """
     kind = KINDS.get(type(node)) or kind_of(node)
     labels: Labels | None = None
@@ -565,12 +590,15 @@ def _pass_labels(node: Node, edges: _autograd.Successors, known: Known) -> bool:
 
 
 def _move_labels(labels: Labels, node: Node, dim: int, new: int) -> Labels | None:
-    """Return labels with as many axes more or less at a saved axis, None if that has a label."""
+    """Return the labels after `new` axes are added at the axis `dim`, or -`new` dropped.
+
+    Return None if the axis has a label that would be lost.
+    """
     ndim = len(_autograd.output_types(node)[0].shape)
     place = _autograd.signed(dim)
-    place = place if place < 0 else place - max(ndim, ndim - new)  # counted from the end
+    place = place if place < 0 else place - max(ndim, ndim - new)  # Count from the end.
     if new > 0:
-        behind = -1 - place  # how many axes follow the new one
+        behind = -1 - place  # the number of axes after the new one
         at = len(labels) - behind
         return labels if at <= 0 else (*labels[:at], None, *labels[at:])
     if -place > len(labels):
@@ -600,23 +628,25 @@ def _fit_span(result: Rows | Tensor, shape: Shape) -> Span | None:
 
 
 def _join_all(present: Sequence[Rows], shape: Shape) -> Tensor:
-    """Return the span of a result whose elements may depend on all elements of all inputs."""
+    """Return the span of a result if every element may depend on all elements of all inputs."""
     total = join([Rows(rows.total(), ()) for rows in present]).numbers
     return total.reshape(2, *[1] * len(shape))
 
 
-# --- The alarm
+# --- The search for a counterexample
 
 
 def check_vouch(
     outputs: Tensor, inputs: Tensor, parts: Sequence[Tensor], axes: Axes, path: _autograd.Path
 ) -> None:
-    """Raise if the gradient of a row of `outputs` reaches another row, against what was promised.
+    """Raise an error if the gradient of one row of `outputs` reaches another row of `inputs`.
 
-    For each bit of the number of a row, rows with the bit and rows without it are told apart: by
-    NaN that is sent from either, and by twice the weight for one of them, in passes of their own.
-    No hook sees them. What is found is found for certain, but NaN may be stopped by a formula and
-    a gradient may be zero at these values.
+    The caller promised that rows are independent. For each bit of the row number, three backward
+    passes separate the rows with this bit from those without it. Two passes send NaN from one of
+    the groups, and one pass doubles the gradient of one group. Hooks do not run in these passes.
+
+    An error is always right. A dependence can go unnoticed if a formula stops NaN or if the
+    gradient is zero at the current values.
     """
     rows = axes.batch.numel()
     if rows == 1 or not may_read(inputs):
@@ -647,8 +677,8 @@ def check_vouch(
 def _vjp_of_rows(
     outputs: Tensor, inputs: Tensor, parts: Sequence[Tensor], path: _autograd.Path, rows: int
 ) -> Callable[[Tensor], Tensor]:
-    """Return the function that maps weights ``(rows,)`` to what arrives, ``(rows, columns)``."""
-    # Unlike each other, or channels may cancel out.
+    """Return a function from weights of rows, ``(rows,)``, to gradients ``(rows, columns)``."""
+    # The weights of channels are distinct, because equal ones could cancel out.
     channels = torch.linspace(1, 2, outputs.numel() // rows, dtype=torch.float64, device="cpu")
 
     def vjp(weights: Tensor) -> Tensor:
@@ -662,7 +692,7 @@ def _vjp_of_rows(
 
 
 def _coarsest(outputs: Tensor, inputs: Tensor, path: _autograd.Path) -> float:
-    """Return the largest eps of all dtypes that gradients travel in, such as autocast's."""
+    """Return the largest eps of all dtypes on the path, including those of autocast."""
     made = {output.dtype for node in path.nodes for output in _autograd.forward_outputs(node)}
     dtypes = [
         t for t in {outputs.dtype, inputs.dtype, *made} if t.is_floating_point or t.is_complex

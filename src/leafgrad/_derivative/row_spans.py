@@ -1,17 +1,17 @@
-"""Which rows of the inputs the elements of a tensor depend on.
+"""The rows of the inputs that each element of a tensor depends on.
 
-The rows of the inputs have the numbers 0 to n - 1, counted along the axes of the batch. What is
-followed is an upper bound, in one of two forms:
+The rows of the inputs are numbered 0 to n - 1 along the axes of the batch. The dependence is stored
+as an upper bound, in one of two forms:
 
-Labels. One for each axis of the tensor: the number of the batch axis that this axis counts, or None
-    if all places along it depend on the same rows. Each element depends on the row that has its own
-    places along the labelled axes. Most tensors of a network have labels. They cost no memory, and
-    they are right for sizes that have no value yet, as in code that is being compiled. Labels are
-    kept without the Nones in front, so that broadcasting does not change them.
-A span. For each element the largest number a and the smallest number b of the rows that it depends
-    on, as ``(1 + a, n - b)``; ``(0, 0)`` stands for no row. The span of two elements together is
-    the maximum of theirs. An element depends on one row at most if its span adds up to n + 1 at
-    most.
+Labels. Each axis of the tensor has a label: the number of the batch axis that it corresponds to, or
+    None if all positions along it depend on the same rows. An element depends on the row whose
+    batch index is the element's own index along the labelled axes. Most tensors of a network can be
+    described by labels. Labels cost no memory and are valid for symbolic sizes, as in code that is
+    being compiled. Leading Nones are not stored, so broadcasting does not change the labels.
+A span. If the rows of an element have the largest number a and the smallest number b, its span is
+    ``(1 + a, n - b)``. The span ``(0, 0)`` means no row. The span of two elements together is the
+    elementwise maximum of their spans. An element depends on at most one row if the two numbers of
+    its span add up to at most n + 1.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ Span = Tensor | Labels
 
 
 class SymbolicSizeError(Exception):
-    """Raised where labels are not enough, but the sizes have no value yet."""
+    """Raised if labels cannot describe the rows, and spans cannot either as sizes are symbolic."""
 
 
 class Rows(NamedTuple):
     """The rows that each element of a tensor depends on.
 
     Attributes:
-        span: Labels, or integers ``[2, *sizes]``. Each size is that of the shape, or 1 if all
-            places along the axis have the same span.
+        span: Labels, or a span as integers ``[2, *sizes]``. Each of the sizes is the size of the
+            tensor's axis, or 1 if the span is constant along this axis.
         shape: The shape of the tensor.
     """
 
@@ -75,7 +75,7 @@ class Rows(NamedTuple):
         return Rows(self.span.reshape(2, *missing, *sizes), (*missing, *self.shape))
 
     def full(self, *dims: int) -> Tensor:
-        """Return the span ``[2, *sizes]`` with the size of the shape along some axes."""
+        """Return the span ``[2, *sizes]``, expanded to the tensor's size along the axes `dims`."""
         numbers = self.numbers
         sizes = [*numbers.shape]
         for dim in dims:
@@ -87,14 +87,14 @@ class Rows(NamedTuple):
         return self.numbers.expand(2, *self.shape)
 
     def is_alike_along(self, dims: Iterable[int]) -> bool:
-        """Return whether all places along some axes depend on the same rows."""
+        """Check whether the rows are constant along the axes `dims`."""
         labels = self.labels
         if labels is not None:
             return all(labels[dim] is None for dim in dims)
         return all(self.numbers.shape[1 + dim % self.ndim] == 1 for dim in dims)
 
     def join_along(self, dims: Iterable[int]) -> Rows:
-        """Return the rows of a tensor of the same shape that mixes all places along some axes."""
+        """Return the rows after an operation that mixes all positions along the axes `dims`."""
         dims = [*dims]
         if self.is_alike_along(dims):
             return self
@@ -104,7 +104,7 @@ class Rows(NamedTuple):
     def move_axes(self, order: Sequence[int | None]) -> Rows:
         """Return the rows of a tensor with axes in another order; None is a new axis of size 1.
 
-        All places along the axes that are left out must depend on the same rows.
+        The rows must be constant along the axes that `order` leaves out.
         """
         shape = tuple(1 if dim is None else self.shape[dim] for dim in order)
         labels = self.labels
@@ -118,7 +118,7 @@ class Rows(NamedTuple):
         return Rows(moved.reshape(2, *sizes), shape)
 
     def drop_axes(self, dims: Iterable[int]) -> Rows:
-        """Return the rows without some axes, along which all places depend on the same rows."""
+        """Return the rows without the axes `dims`, along which the rows must be constant."""
         gone = {dim % self.ndim for dim in dims}
         return self.move_axes([dim for dim in range(self.ndim) if dim not in gone])
 
@@ -148,7 +148,7 @@ class Rows(NamedTuple):
         return Rows(numbers.expand(2, *before).reshape(2, *after), shape)
 
     def are_apart(self, count: int) -> bool:
-        """Return whether each element depends on one of `count` rows at most."""
+        """Check whether each element depends on at most one of the `count` rows."""
         return not isinstance(self.span, Tensor) or bool((self.span.sum(0) <= count + 1).all())
 
 
@@ -161,7 +161,7 @@ def strip(labels: Labels) -> Labels:
 def label_batch(shape: Sequence[int], batch: int) -> Labels:
     """Return the labels of a tensor whose first `batch` axes count the rows.
 
-    An axis of size 1 needs none. It may be broadcast to another size later.
+    An axis of size 1 gets no label, because it may be broadcast to another size later.
     """
     if batch and 1 not in shape[:batch]:
         return (*range(batch), *(None,) * (len(shape) - batch))
@@ -170,7 +170,7 @@ def label_batch(shape: Sequence[int], batch: int) -> Labels:
 
 
 def _number_rows(labels: Labels, shape: Shape) -> Tensor:
-    """Return the span ``[2, *sizes]`` that labels stand for."""
+    """Return the span ``[2, *sizes]`` that is equivalent to the labels of a tensor."""
     sizes = {label: shape[axis] for axis, label in enumerate(labels) if label is not None}
     if any(type(size) is not int for size in sizes.values()):
         raise SymbolicSizeError
@@ -183,9 +183,9 @@ def _number_rows(labels: Labels, shape: Shape) -> Tensor:
 
 
 def join(parts: Iterable[Rows | None]) -> Rows:
-    """Return the rows of elements that depend on those of all tensors, which are broadcast.
+    """Return the rows of an elementwise result of several tensors, which are broadcast.
 
-    None is a tensor that depends on no row; one at least must depend on some.
+    A part is None if its tensor depends on no row. At least one part must not be None.
     """
     present = [rows for rows in parts if rows is not None]
     longest = max(present, key=lambda rows: rows.ndim)
@@ -205,7 +205,10 @@ def put_rows(
     *,
     replaces: bool,
 ) -> Tensor:
-    """Return the span of a base with a source put, or added, where `take` would take elements."""
+    """Return the span of a base after a source is written to the elements that `take` selects.
+
+    The source replaces these elements or, if `replaces` is false, is added to them.
+    """
     size = torch.Size(shape).numel()
     place = take(torch.arange(size, device="cpu").reshape(shape))
     span = torch.zeros((2, size), dtype=torch.int32, device="cpu")
@@ -215,9 +218,9 @@ def put_rows(
         if replaces:
             span[:, place.flatten()] = 0
     if source is not None:
-        extra = max(source.ndim - place.dim(), 0)  # leading axes of size 1
+        extra = max(source.ndim - place.dim(), 0)  # number of leading axes of size 1
         put = source.whole().flatten(1, 1 + extra) if extra else source.whole()
-        if source.ndim == place.dim():  # of which an index may take a corner
+        if source.ndim == place.dim():  # The index may be smaller than the source.
             put = put[(slice(2), *map(slice, place.shape))]
         put = Rows(put, tuple(put.shape[1:])).aligned(place.dim()).numbers
         spread = put.expand(2, *place.shape).reshape(2, -1)

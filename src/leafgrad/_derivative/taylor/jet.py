@@ -6,9 +6,10 @@ of nesting derivatives, is Taylor mode: Griewank and Walther, Evaluating Derivat
 SIAM 2008, chapter 13; Bettencourt, Johnson and Duvenaud, Taylor-Mode Automatic Differentiation for
 Higher-Order Derivatives in JAX, 2019.
 
-The functions below take series h above order 0 and values a apart, and return what a function adds
-to its value, ``F(a + h) - F(a)``, so that nothing is lost where this is small beside the value.
-What they return has the broadcast shape of what they are given.
+The functions of this module take the value a and the series h (the coefficients above order 0) as
+separate arguments. They return the series of the result, ``F(a + h) - F(a)``, without its value
+``F(a)``. So no digits are lost if the series is small compared to the value. The series has the
+broadcast shape of the arguments.
 """
 
 from __future__ import annotations
@@ -57,12 +58,12 @@ class Jet:
     series: Series | None
 
     def __init__(self, value: Tensor, series: Series | None) -> None:
-        """Check and keep both, in less time than the dataclass would take to keep them."""
+        """Check and store both. The generated ``__init__`` of a frozen dataclass is slower."""
         if not isinstance(value, Tensor):
             raise TypeError(message("derivative.jet.value", type=type(value).__name__))
         if series is not None and type(series) is not Series:
             raise TypeError(message("derivative.jet.series", type=type(series).__name__))
-        if series is not None:  # which may have more range than the value that was saved
+        if series is not None:  # The series may have a wider dtype than the saved value.
             value = at_least(value, series.dtype)
         _set_value(self, value)
         _set_series(self, series)
@@ -206,13 +207,13 @@ _OF_A_MATRIX = 2  # axes
 
 
 def _dims(value: Tensor, dim: int | Sequence[int] | None) -> list[int]:
-    """Return axes of a value ``[*shape]``, all where none is named."""
+    """Return the axes `dim` of a value ``[*shape]`` as a list, all axes if `dim` is None."""
     dims = [dim] if isinstance(dim, int) else [*(dim or ())]
     return dims or [*range(value.dim())]
 
 
 def _product_of_matrices(one: Jet, two: Jet) -> Series | None:
-    """Return the series ``[K, ..., a, c]`` of a product, whose other axes are broadcast."""
+    """Return the series ``[K, ..., a, c]`` of a matrix product with broadcast batch axes."""
     batch = torch.broadcast_shapes(one.value.shape[:-2], two.value.shape[:-2])
     x = one.series and one.series.broadcast((*batch, *one.value.shape[-2:]))
     y = two.series and two.series.broadcast((*batch, *two.value.shape[-2:]))
@@ -223,7 +224,7 @@ def _product_of_matrices(one: Jet, two: Jet) -> Series | None:
     return product(one.value, x, two.value, y)
 
 
-# The class is frozen for everyone else.
+# `Jet` is frozen. Its ``__init__`` sets the two slots through these setters.
 _set_value, _set_series = (vars(Jet)[name].__set__ for name in ("value", "series"))
 
 
@@ -264,7 +265,7 @@ def compose(series: Series, coefficients: Sequence[Tensor | Number]) -> Series:
     return total
 
 
-# --- Functions of what stands above order 0 alone
+# --- Functions of a series h alone, without a value
 
 
 def exp_of(h: Series) -> Series:
@@ -290,16 +291,17 @@ def root_of(h: Series) -> Series:
 
 
 def log_of(h: Series) -> Series:
-    """Return ``log(1 + h)``, of the shape of h, as the integral of ``1 / (1 + h)``, say ``1 + g``.
+    """Return ``log(1 + h)``, of the shape of h.
 
-    In one direction, ``k y_k = k h_k + sum_{j<k} j h_j g_{k-j}``.
+    It is the integral of ``1 / (1 + h)``, which is written ``1 + g``. In one direction,
+    ``k y_k = k h_k + sum_{j<k} j h_j g_{k-j}``.
     """
     weighted = h.weighted()
     return weighted.plus_product(weighted, inverse_of(h)).unweighted()
 
 
 def integral(slope: Jet, x: Series) -> Series:
-    """Return y, of the shape of x, whose derivative with respect to x is the slope s.
+    """Return the series y, of the shape of x, with ``dy/dx = s`` for the jet s in `slope`.
 
     In one direction, ``k y_k = k x_k s_0 + sum_{j<k} j x_j s_{k-j}``.
     """
@@ -309,7 +311,7 @@ def integral(slope: Jet, x: Series) -> Series:
     return total.unweighted()
 
 
-# --- Functions whose value is known
+# --- Functions of a value and a series; some take the value of the result instead
 
 
 def sin_from(argument: Tensor, series: Series) -> Series:
@@ -331,7 +333,7 @@ def reciprocal_from(result: Tensor, series: Series) -> Series:
 
 def sqrt_from(result: Tensor, series: Series) -> Series:
     """Return ``r (sqrt(1 + h / r**2) - 1)``, the series of r = ``sqrt(x)``, ``[*shape]``."""
-    inverse = result.reciprocal()  # not squared, as this may leave the range
+    inverse = result.reciprocal()  # Applied twice below, because its square may overflow.
     return root_of(series.scaled(inverse).scaled(inverse)).scaled(result)
 
 
@@ -357,9 +359,9 @@ def sigmoid_from(result: Tensor, series: Series) -> Series:
 def softmax_from(result: Tensor, x: Series, dims: Sequence[int]) -> Series:
     """Return the series ``[K, *shape]`` of the softmax s, whose value is `result`, ``[*shape]``.
 
-    With t = ``s (exp(h - mean) - 1)`` and its sum T along the axes, it is ``(s + t) / (1 + T) -
-    s``. What is taken off, the mean of h with weights s, changes nothing, and keeps the
-    exponentials small.
+    Let m be the mean of h with weights s, t = ``s (exp(h - m) - 1)``, and T the sum of t along the
+    axes. The series is ``(s + t) / (1 + T) - s``. Subtracting m does not change the result, but it
+    keeps the exponentials small.
     """
     if not x.indices:
         return x
@@ -369,9 +371,10 @@ def softmax_from(result: Tensor, x: Series, dims: Sequence[int]) -> Series:
 
 
 def weighted_mean(x: Series, weights: Tensor, dims: Sequence[int]) -> Series:
-    """Return the mean of x by `weights`, ``[*shape]``, as ``[K, ..., 1, ...]``.
+    """Return the mean of x with `weights`, ``[*shape]``, as ``[K, ..., 1, ...]``.
 
-    It is taken off before exponentials are: where one has all weight, it is exact.
+    Callers subtract it before they apply `exp_of`. If one element has all the weight, the
+    difference is exactly zero there.
     """
     return x.scaled(weights).summed(dims, keepdim=True)
 
@@ -379,8 +382,9 @@ def weighted_mean(x: Series, weights: Tensor, dims: Sequence[int]) -> Series:
 def power(x: Jet, exponent: Number) -> Series | None:
     """Return the series ``[K, *shape]`` of a power of a jet.
 
-    A whole exponent means products, exact at zero too. Else it is the binomial series, in which
-    nothing is divided by `x`; of complex numbers, it is the exponential of exponent times log.
+    An integer exponent is computed by repeated multiplication, which is exact at zero too. For
+    other real exponents, the binomial series is used, because it does not divide by `x`. If the
+    base or the exponent is complex, the result is ``exp(exponent * log(x))``.
     """
     if x.series is None or exponent == 0:
         return None
@@ -397,9 +401,10 @@ def power(x: Jet, exponent: Number) -> Series | None:
 
 
 def unit_of(value: Tensor) -> Tensor:
-    """Return a power of two next to each value ``[*shape]``, or 1 where that is no normal number.
+    """Return the largest power of two not above the magnitude of each value, ``[*shape]``.
 
-    Divided by their units, values are of sizes in [1, 2), of which no power leaves the range.
+    Return 1 for elements where this power is not a normal number. A value divided by its unit has
+    a magnitude in [1, 2), so its powers cannot overflow.
     """
     value = value.detach()
     unit = value / (2 * torch.frexp(value).mantissa)
@@ -416,7 +421,7 @@ def _binomials(value: Tensor, exponent: Number, order: int) -> list[Tensor]:
 
 
 def _whole_power(base: Jet, exponent: int) -> Jet:
-    """Return a power, elementwise, by squaring along the exponent's binary digits."""
+    """Return an integer power, elementwise, by exponentiation by squaring."""
     result = base
     for digit in f"{exponent:b}"[1:]:
         result = result.to(result.value * result.value, partial(square, result.value))

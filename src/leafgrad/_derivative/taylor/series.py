@@ -1,10 +1,11 @@
-"""Truncated series: what a tensor on the path is, above order 0.
+"""Truncated Taylor series: the coefficients of a tensor above order 0.
 
-The series of a tensor of some `shape` is a stack ``[K, *shape]`` of its coefficients at K indices
-of an algebra, in ascending order; the others are zero. The coefficient of a multi-index alpha is
-the partial derivative of that order divided by alpha!, and scaled (see `scale`). Along an axis on
-which all entries are alike, the stack may have size 1: ``stack.shape[1:]`` broadcasts to `shape`,
-and every operation here keeps it as small as it can.
+The series of a tensor with a given `shape` is a stack ``[K, *shape]`` of the coefficients at K
+indices of an algebra, in ascending order. All other coefficients are zero. The coefficient of a
+multi-index alpha is the partial derivative of that order divided by alpha!, and scaled (see
+`scale`). If the coefficients are constant along an axis, the stack may have size 1 there:
+``stack.shape[1:]`` broadcasts to `shape`. Every operation of this module keeps the stack as small
+as it can.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from leafgrad._messages import message
 Number = complex | float | int
 
 
-@dataclass(kw_only=True, slots=True, eq=False)  # frozen, it would take three times as long to make
+@dataclass(kw_only=True, slots=True, eq=False)  # A frozen one takes three times as long.
 class Series:
     """What a tensor owes to inputs, as Taylor mode carries it: see `taylor_rule`.
 
@@ -79,7 +80,7 @@ class Series:
         shape: Sequence[int] | None = None,
         indices: Indices | None = None,
     ) -> Series:
-        """Return a series of the same algebra; what is not given, as its shape, stays."""
+        """Return a series with another source. Arguments that are None are taken from this one."""
         return Series(
             algebra=self.algebra,
             indices=self.indices if indices is None else indices,
@@ -88,7 +89,7 @@ class Series:
         )
 
     def full(self, *dims: int) -> Tensor:
-        """Return the stack ``[K, *shape]`` with these axes, or all, at their full size."""
+        """Return the stack, expanded to full size along the axes `dims` or along all axes."""
         sizes = self.stack.shape[1:]
         if sizes == self.shape:
             return self.stack
@@ -127,7 +128,7 @@ class Series:
         return wide.changed(wide.stack * factor)
 
     def _multiplied(self, number: float) -> Series:
-        """Return the product with a number, left to the layers that are to be computed."""
+        """Return the product with a number. Fused layers that are not computed yet absorb it."""
         if number == 1:
             return self
         source = self.source
@@ -141,7 +142,7 @@ class Series:
         The inverse of a number that PyTorch made a tensor of would be rounded to single precision.
         """
         number = _autograd.as_number(divisor)
-        if number is not None and is_near_one(number):  # its inverse is as exact, and no infinity
+        if number is not None and is_near_one(number):  # The inverse cannot overflow.
             return self._multiplied(1 / number)
         wide = self.broadcast(common_shape(self.shape, divisor.shape))
         return wide.changed(wide.stack / divisor)
@@ -154,7 +155,7 @@ class Series:
         return wide.changed(keep_where(keep.to(wide.dtype), wide.stack))
 
     def spread(self, indices: Indices) -> Tensor:
-        """Return a stack ``[len(indices), *shape]``, with zeros at those that are not here."""
+        """Return a stack ``[len(indices), *shape]``, with zeros at indices that are not in self."""
         if indices == self.indices:
             return self.stack
         count = len(self.indices)
@@ -174,9 +175,10 @@ class Series:
         return self + -other
 
     def plus_product(self, one: Series, two: Series) -> Series:
-        """Return this series plus ``sum_j a_j b_{k-j}``, the product of two without their values.
+        """Return this series plus the product of two others, ``sum_j a_j b_{k-j}``.
 
-        The shape is that of the two factors broadcast against each other.
+        The values at order 0 are not part of the product. The result has the broadcast shape of the
+        two factors.
         """
         one, two = together(one, two)
         products = one.algebra.with_products(one.indices, two.indices)
@@ -191,10 +193,10 @@ class Series:
         return one.changed(stack, indices=indices)
 
     def times_series(self, value: Tensor, other_value: Tensor, other: Series) -> Series | None:
-        """Return the series of a product of two with these values, both of ``[*shape]``.
+        """Return the series of the product of two tensors with these values, both ``[*shape]``.
 
-        None where their indices are not the same, and the first of the product's: then it is to be
-        added up part by part.
+        Return None unless both series have the same indices and these are the first indices of the
+        product. Then the caller must sum the parts of the product itself.
         """
         products = self.algebra.with_products(self.indices, other.indices)
         indices = _union(self.indices, products)
@@ -276,9 +278,9 @@ class Series:
     def apply(
         self, derivative_of_value: DerivativeOfValue, value: Tensor, *, is_of_argument: bool = False
     ) -> Series:
-        """Return a sigmoidal function, of the same shape, of this value at order 0.
+        """Return the series of a sigmoidal function (see `sigmoidal`), of the same shape.
 
-        It is the value of the result, or of the argument.
+        `value` is the value at order 0 of the result, or of the argument if `is_of_argument`.
         """
         return self._then(lambda plan: Sigmoidal(plan, derivative_of_value, is_of_argument), value)
 
@@ -287,7 +289,7 @@ class Series:
         return self._then(lambda plan: Composed(plan, derivatives), value)
 
     def _then(self, function: Callable[[Recurrence], Layer], value: Tensor) -> Series:
-        """Return ``[N, *shape]``, one layer more, computed when somebody asks for its stack."""
+        """Return a series ``[N, *shape]`` with one more fused layer, computed on first use."""
         if not self.indices:
             return self
         plan = recurrence(self.algebra, self.indices)
@@ -302,14 +304,14 @@ class Series:
         return self.changed(fused.then(None, matrix), shape=(*self.shape[:-1], matrix.shape[-1]))
 
     def computed(self) -> Series:
-        """Return a series of the same shape whose stack is computed, for more than one use."""
+        """Return an equal series with its stack materialised, so that it can be used repeatedly."""
         return self.changed(self.stack) if isinstance(self.source, FusedLayers) else self
 
     def _fused(self) -> FusedLayers:
         return self.source if isinstance(self.source, FusedLayers) else FusedLayers(self.source)
 
     def weighted(self) -> Series:
-        """Return ``d(k) c_k``, of the same shape: a derivation, as a derivative is."""
+        """Return ``d(k) c_k``, of the same shape. This map satisfies the product rule."""
         return self.changed(self.stack * self.degrees())
 
     def unweighted(self) -> Series:
