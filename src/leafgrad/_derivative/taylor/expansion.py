@@ -1,10 +1,11 @@
-"""Derivatives of a tensor in its graph, from one walk along the path.
+"""Compute derivatives of a tensor by one forward walk along the path in its graph.
 
-Inputs ``[*batch, *columns]``, whose columns are mostly one axis, are moved along some columns: each
-column that moves is an index of first order, whose coefficient is 1 there and 0 elsewhere; or they
-are moved in directions across the columns. The walk carries this seed to the outputs
-``[*batch, *channels]``, whose coefficient of a multi-index alpha is then the derivative divided by
-alpha!, for every row of the batch at once.
+The inputs are ``[*batch, *columns]``, usually with a single axis of columns. The seed is the series
+of the inputs. It has one index of first order for each column to differentiate, with the
+coefficient 1 in this column and 0 elsewhere. Instead of a column, an index can also belong to a
+direction across the columns. The walk propagates the seed to the outputs ``[*batch, *channels]``.
+Their coefficient at a multi-index alpha is the derivative divided by alpha!, for every row of the
+batch at once.
 """
 
 from __future__ import annotations
@@ -41,12 +42,13 @@ from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 
 class Moved(NamedTuple):
-    """Indices of first order, and what moves with them: directions first, then single columns.
+    """The n indices of first order. The first belong to directions, the others to columns.
 
     Attributes:
         indices: The n indices.
-        columns: Of the inputs, as many as there are no directions for.
-        directions: ``[n - len(columns), *batch, *columns]``, with any axis of the batch of size 1.
+        columns: The columns of the inputs that the last indices belong to.
+        directions: The directions of the first indices, ``[n - len(columns), *batch, *columns]``.
+            Any axis of the batch may have size 1. None if there are no directions.
     """
 
     indices: tuple[int, ...]
@@ -55,14 +57,14 @@ class Moved(NamedTuple):
 
 
 class Taylor(NamedTuple):
-    """What is to be differentiated with respect to `inputs`, whose first axes count rows.
+    """The derivatives of `outputs` with respect to `inputs` in Taylor mode.
 
     Attributes:
         outputs: ``[*batch, *channels]``.
         inputs: ``[*batch, *columns]``, or ``[*batch]`` where each element is a row.
         batch: The number of axes that count rows.
         path: The nodes between the two.
-        create_graph: Whether the derivatives are to be differentiated on.
+        create_graph: Whether to record the derivatives, so that they can be differentiated.
     """
 
     outputs: Tensor
@@ -84,10 +86,10 @@ class Taylor(NamedTuple):
     def laplacian(
         self, along: Sequence[int] | Tensor, gradient_in: Sequence[int]
     ) -> tuple[Tensor, list[Tensor]]:
-        """Return the sum of second derivatives, and the first derivatives in some columns.
+        """Return the sum of second derivatives, and the first derivatives in `gradient_in`.
 
-        The sum runs over columns, or over directions ``[n, *batch, *columns]``. Each of what is
-        returned has the shape of outputs. Raise `Unsupported` where there is no answer.
+        The sum runs over columns, or over directions ``[n, *batch, *columns]``. Each returned
+        tensor has the shape of outputs. Raise `Unsupported` if Taylor mode cannot compute them.
         """
         directions = along if isinstance(along, Tensor) else None
         columns = () if isinstance(along, Tensor) else tuple(along)
@@ -103,7 +105,8 @@ class Taylor(NamedTuple):
     def along(self, directions: Tensor, orders: Collection[int]) -> dict[int, Tensor]:
         """Return derivatives ``[n, *shape of outputs]`` of all `orders` along n directions.
 
-        These are ``[n, *batch, *columns]``. Raise `Unsupported` where there is no answer.
+        `directions` is ``[n, *batch, *columns]``. Raise `Unsupported` if Taylor mode cannot compute
+        them.
         """
         count, algebra = len(directions), rays(len(directions), max(orders))
         moved = Moved(tuple(range(count)), (), directions)
@@ -117,11 +120,14 @@ class Taylor(NamedTuple):
         return {order: torch.stack([found[n] for n in places[order]]) for order in orders}
 
     def records_itself(self) -> bool:
-        """Return whether a derivative carries its graph, or need not, if formulas are PyTorch's."""
+        """Check whether PyTorch's formulas on the path record the graph, or no graph is needed."""
         return not self.create_graph or _autograd.records_gradient(self.path.nodes)
 
     def mode(self) -> AbstractContextManager[Any] | None:
-        """Choose to record if the result is differentiated, and the dtypes of the graph."""
+        """Return a context that sets grad mode to `create_graph` and turns autocast off.
+
+        Return None if neither needs to change.
+        """
         is_cast = _autograd.is_cast(self.inputs)
         if torch.is_grad_enabled() == self.create_graph and not is_cast:
             return None
@@ -134,14 +140,14 @@ class Taylor(NamedTuple):
     def _in_range(self, algebra: Algebra, moved: Moved, asked: Factorials) -> dict[int, Tensor]:
         """Return the coefficients in `asked` times their factorials, each of the shape of outputs.
 
-        If a coefficient left the range of its dtype on the way, compute again with another scale.
+        If a coefficient overflows or underflows, repeat the computation with another scale.
         """
         unsupported_if(_autograd.has_tangent(self.outputs), "tangent")
         # Compute with the first scale.
         tried, better = attempts(self.inputs.dtype, asked[max(asked)], algebra.order)
         scale = tried.scale
         found = self._coefficients(algebra, moved, scale).computed()
-        # Read the coefficients, and find a better scale if one left the range.
+        # Read the coefficients, and find a better scale if one overflowed or underflowed.
         check = RangeCheck(self.outputs, self.batch, asked)
         has_coefficients = not asked.keys().isdisjoint(found.indices)
         is_readable = has_coefficients and may_read(self.inputs)
@@ -160,7 +166,10 @@ class Taylor(NamedTuple):
     def _best_scale(
         self, found: Series, moved: Moved, check: RangeCheck, tried: Attempt, better: Attempt | None
     ) -> Scale:
-        """Return the scale tried, which gave these ``[K, *batch, *channels]``, or a better one."""
+        """Return the scale of `tried` if the coefficients found with it fit, or a better scale.
+
+        The coefficients are ``[K, *batch, *channels]``.
+        """
         if check.fits(found, tried.room):
             return tried.scale
         if better is not None:
@@ -170,9 +179,10 @@ class Taylor(NamedTuple):
         return self._search_scale(found.algebra, moved, check)
 
     def _search_scale(self, algebra: Algebra, moved: Moved, check: RangeCheck) -> Scale:
-        """Return for each row the first scale with which no coefficient leaves the range.
+        """Return, for each row, the first scale with which no coefficient overflows or underflows.
 
-        Where there is none, that is no matter of scale: a function is infinite, or not a number.
+        If a row has no such scale, a value itself is infinite or NaN, and the scale does not
+        matter.
         """
         tried = search(check.asked[max(check.asked)], algebra.order)
         rows = self.inputs.new_full(self.outputs.shape[: self.batch], -1, dtype=torch.long)
@@ -188,7 +198,7 @@ class Taylor(NamedTuple):
         return Scale(torch.float64, tuple(scale.exponents[0] for scale, _ in tried), rows)
 
     def _coefficients(self, algebra: Algebra, moved: Moved, scale: Scale) -> Series:
-        """Return the series ``[K, *batch, *channels]`` of outputs where columns are `moved`."""
+        """Return the series ``[K, *batch, *channels]`` of the outputs for the seed of `moved`."""
         x = self.inputs
         unsupported_if(not is_on(x.device, scale.dtype), "double")
         seed = Series(
@@ -204,7 +214,7 @@ class Taylor(NamedTuple):
         return seed.changed(seed.stack[:0], indices=()) if found is None else found
 
     def _units(self, moved: Moved, dtype: torch.dtype) -> Tensor:
-        """Return how the inputs move with each index of first order, ``[n, *batch, *columns]``."""
+        """Return the direction of each index of first order, ``[n, *batch, *columns]``."""
         row, device = tuple(self.inputs.shape[self.batch :]), self.inputs.device
         units = _units(moved.columns, row, self.batch, dtype, device)
         if moved.directions is None:
@@ -214,13 +224,16 @@ class Taylor(NamedTuple):
 
     @run_in(lambda taylor, _: taylor.mode())
     def _replay_in_backward(self, seed: Series) -> Series | None:
-        """Replay ``[K, *inputs]`` where a checkpoint computes anew once what it did not save."""
+        """Replay the seed ``[K, *inputs]`` in a backward pass, for paths with a checkpoint.
+
+        Each checkpoint recomputes once the tensors that it did not save.
+        """
         return replay(self.path, seed, is_in_backward=True)
 
     def _result(
         self, coefficient: Tensor | None, scale: Scale, factorial: int, degree: int
     ) -> Tensor:
-        """Return a derivative, of the shape and dtype asked for, from its coefficient."""
+        """Return the derivative with this coefficient, in the shape of outputs, dtype of inputs."""
         if coefficient is None:
             return self.inputs.new_zeros(self.outputs.shape)
         shape = self.outputs.shape
@@ -231,7 +244,7 @@ class Taylor(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _plan(orders: frozenset[MultiIndex]) -> tuple[Algebra, dict[MultiIndex, int], Moved]:
-    """Return the algebra of these orders, where each is in it, and which columns move."""
+    """Return the algebra for these orders, the place of each multi-index, and the columns."""
     indices = closure(orders)
     place = {index: number for number, index in enumerate(basis_of(indices))}
     pairs = sorted((place[index], index.index(1)) for index in indices if sum(index) == 1)
@@ -247,7 +260,7 @@ def _units(
     dtype: torch.dtype,
     device: torch.device,
 ) -> Tensor:
-    """Return the unit vectors of these columns, ``[n, *batch, *row]`` with a batch of 1s."""
+    """Return the unit vectors of these columns, ``[n, 1, ..., 1, *row]`` with `batch` ones."""
     with torch.inference_mode(mode=False):
         unit = torch.eye(math.prod(row), dtype=dtype, device=device)
         return unit[[*columns]].reshape(len(columns), *[1] * batch, *row)
@@ -255,5 +268,5 @@ def _units(
 
 @lru_cache(maxsize=256)
 def _factorial(order: MultiIndex) -> int:
-    """Return the product of the factorials of what is counted in each column."""
+    """Return alpha! for a multi-index: the product of the factorials of its entries."""
     return math.prod(map(math.factorial, order))

@@ -1,16 +1,16 @@
-"""Functions of a series by their own Taylor series: powers of the argument, added up.
+"""Elementwise functions of a series, computed from their Taylor series as a sum of powers.
 
-Where a function F has the derivatives ``F_d = F^(d)(a) / d!`` at a value a, ``[*shape]``, an
-argument ``a + h`` with a series h, ``[n, *shape]``, gives ``[N, *shape]``:
+Let F be a function with the Taylor coefficients ``F_d = F^(d)(a) / d!`` at a value a, ``[*shape]``.
+For an argument ``a + h`` with a series h, ``[n, *shape]``, the result is ``[N, *shape]``:
 
     y = F(a + h) - F(a) = F_1 h + F_2 h**2 + F_3 h**3 + ...
 
-and the derivative of y is ``F_1 + s`` with ``s = 2 F_2 h + 3 F_3 h**2 + ...``, which is a sum of
-the same kind. A gradient g of y is sent back to h_i as ``F_1 g_i + sum_j s_j g_{i+j}``, and to the
-value as ``sum_k s_k g_k``. So two such sums are all that any function takes, forward and backward.
+The derivative of y is ``F_1 + s`` with ``s = 2 F_2 h + 3 F_3 h**2 + ...``, which is a sum of the
+same form. A gradient g of y gives the gradient ``F_1 g_i + sum_j s_j g_{i+j}`` of h_i, and
+``sum_k s_k g_k`` of the value. So every function needs only two such sums, forward and backward.
 
-The powers cost more with each order than a recurrence does, and formulas for high derivatives lose
-digits. Up to order `MOST`, which is where people are, they are cheaper and as exact.
+At high orders, powers cost more than a recurrence, and the formulas of high derivatives lose
+digits. Up to order `MOST`, which covers most uses, they are cheaper and equally exact.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ Derivatives = Callable[[Tensor], Iterator[Term]]  # F', F'', ... at a value, whi
 
 
 class Composed(NamedTuple):
-    """A function whose derivatives are known: see the module.
+    """A function whose derivatives are known (see the module's docstring).
 
     Attributes:
-        plan: What leads from n to N coefficients.
+        plan: The plan that computes N coefficients from n of the argument.
         derivatives: Yields F', F'' and so on, each ``[*shape]``, at the value ``[*shape]`` of the
-            argument, of operations that record themselves.
-        inner: What the argument's coefficients are multiplied by first; its value is not.
-        outer: What the function's coefficients are multiplied by.
+            argument. It uses differentiable operations.
+        inner: A factor for the argument's coefficients. The argument's value is not multiplied.
+        outer: A factor for the function's coefficients.
     """
 
     plan: Recurrence
@@ -57,7 +57,7 @@ class Composed(NamedTuple):
 
     @property
     def reads_argument(self) -> bool:
-        """Whether its backward reads the argument's coefficients, and not its own."""
+        """Whether backward reads the argument's coefficients instead of the result's."""
         return True
 
     def solve(self, value: Tensor, argument: Tensor) -> Tensor:
@@ -70,7 +70,7 @@ class Composed(NamedTuple):
         return _sum(self.plan, self._terms(value, self.plan.algebra.order), argument)
 
     def vjp(self, value: Tensor, argument: Tensor, gradient: Tensor, to_value: Tensor) -> Tensor:
-        """Return the gradient of the argument, and write that of the value into `to_value`.
+        """Return the gradient of the argument, and write the gradient of the value to `to_value`.
 
         Args:
             value: The argument at order 0, ``[*shape]``.
@@ -95,7 +95,7 @@ class Composed(NamedTuple):
     def differentiable_vjp(
         self, value: Tensor, argument: Tensor, gradient: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return what `vjp` computes, by operations that record themselves.
+        """Compute the same gradients as `vjp`, by differentiable operations.
 
         Args:
             value: The argument at order 0, ``[*shape]``.
@@ -112,17 +112,17 @@ class Composed(NamedTuple):
         return to_value, vjp(self.plan.product, 0, slope, gradient, start=own)
 
     def _first_and_slope(self, value: Tensor, argument: Tensor) -> tuple[Term, Tensor]:
-        """Return F', ``[*shape]``, and what its argument adds to it, ``[N, *shape]``.
+        """Return F', ``[*shape]``, and the series s, ``[N, *shape]``, of the derivative.
 
-        Both are those of the function of the argument's coefficients, and so `inner` times those of
-        the function of its value.
+        Both are derivatives with respect to the argument's coefficients. So they contain the factor
+        `inner`, which derivatives with respect to the argument's value do not.
         """
         first, *others = self._terms(value, self.plan.algebra.order + 1)
         terms = [(tensor, factor * d) for d, (tensor, factor) in enumerate(others, start=2)]
         return first, _sum(self.plan, terms, argument)
 
     def _terms(self, value: Tensor, count: int) -> list[Term]:
-        """Return ``F_1``, ``F_2`` and so on, each ``[*shape]``, as many as are asked for."""
+        """Return at most `count` Taylor coefficients ``F_1``, ``F_2``, ..., each ``[*shape]``."""
         derivatives = enumerate(islice(self.derivatives(value), count), start=1)
         outer, inner = self.outer, self.inner
         return [
@@ -133,8 +133,8 @@ class Composed(NamedTuple):
 def _sum(plan: Recurrence, terms: Sequence[Term], argument: Tensor) -> Tensor:
     """Return ``c_1 h + c_2 h**2 + ...`` for terms ``[*shape]``: ``[n, *shape]`` to ``[N, *shape]``.
 
-    Where nothing is recorded or traced, all is written into the stack that is returned, and the
-    last power not computed: ``c_m h**m`` is added up as ``h (c_m h**(m-1))``.
+    If nothing is recorded or traced, all terms are added in place to the returned stack. The last
+    power is not computed then: ``c_m h**m`` is added as ``h (c_m h**(m-1))``.
     """
     (tensor, factor), *others = terms
     total = _pad(product_times(argument, tensor, factor), 0, plan.size)
@@ -156,7 +156,7 @@ def _sum(plan: Recurrence, terms: Sequence[Term], argument: Tensor) -> Tensor:
 
 
 def _pad(stack: Tensor, first: int, size: int) -> Tensor:
-    """Return ``[n, *shape]`` as places from the first on of ``[size, *shape]``, zero elsewhere."""
+    """Pad ``[n, *shape]`` with zeros to ``[size, *shape]`` so that it starts at place `first`."""
     if len(stack) == size:
         return stack
     before, after = (

@@ -1,9 +1,9 @@
-"""Truncated products of stacked coefficients, and their derivatives, which are such products too.
+"""Truncated products of stacked coefficients, and the derivatives of these products.
 
-A product of a left stack ``[A, *shape]`` and a right one ``[B, *shape]`` is a stack ``[C, *shape]``
-(see `plans.Contraction`). As the sum of ``left_a right_b out_c`` over all products is linear in
-each of the three, one function serves all: `contract` sums up for the stack number `slot` from the
-two others. Shapes may be broadcast against each other, stack by stack.
+The product of a left stack ``[A, *shape]`` and a right stack ``[B, *shape]`` is a stack
+``[C, *shape]`` (see `plans.Contraction`). The sum of ``left_a right_b out_c`` over all products is
+linear in each stack. So one function, `contract`, computes the product and both of its derivatives:
+it computes the stack number `slot` from the other two. Shapes may be broadcast.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from leafgrad._derivative.taylor.kernels.products import (
 
 
 def holomorphic(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a backward that is written for real numbers serve complex ones as well.
+    """Make a backward that is written for real numbers correct for complex numbers too.
 
-    What a derivative F' makes of a gradient g is ``conj(F') g`` then, in PyTorch's convention, and
-    so the conjugate of what it makes of ``conj(g)``.
+    In PyTorch's convention, a holomorphic function with the derivative F' maps a gradient g to
+    ``conj(F') g``. This is the conjugate of ``F' conj(g)``.
     """
 
     def conjugated(ctx: Any, gradient: Any) -> Any:
@@ -44,14 +44,14 @@ def holomorphic(backward: Callable[..., Any]) -> Callable[..., Any]:
 def contract(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None = None
 ) -> Tensor:
-    """Return the sums of products for the stack in `slot`, on top of `start` where it is given.
+    """Return `start` plus the sums of products for the stack in `slot`.
 
     Args:
-        plan: Which products are summed.
-        slot: 0, 1 or 2: the left factor, the right one or the result.
-        first: The stack of the lower number of the two others, ``[sizes[low], *shape]``.
-        second: That of the higher number, ``[sizes[high], *shape]``.
-        start: ``[sizes[slot], *shape]`` in the broadcast shape; zero if it is None.
+        plan: The products to sum.
+        slot: The stack to compute: 0 for the left factor, 1 for the right one, 2 for the result.
+        first: The stack of the lower of the other two slots, ``[sizes[low], *shape]``.
+        second: The stack of the higher slot, ``[sizes[high], *shape]``.
+        start: ``[sizes[slot], *shape]`` in the broadcast shape; None for zero.
 
     Returns:
         A stack ``[sizes[slot], *shape]``.
@@ -91,7 +91,7 @@ class _Contract(Function):
 def _contract_into(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None
 ) -> Tensor:
-    """Do what `contract` does, with its shapes, by writing into a stack that is new."""
+    """Compute `contract`, with its shapes, by in-place operations on a new stack."""
     if _autograd.is_intercepted():
         return _contract_out_of_place(plan, slot, first, second, start)
     if start is None:
@@ -117,7 +117,7 @@ def _contract_into(
 def vjp(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None = None
 ) -> Tensor:
-    """Do what `contract` does, with its shapes, where either stack may be a batch of gradients."""
+    """Compute `contract`, with its shapes. Either stack may be a batch of gradients (vmap)."""
     if _autograd.is_batch(first) or _autograd.is_batch(second):
         return _contract_out_of_place(plan, slot, first, second, start)
     return contract(plan, slot, first, second, start)
@@ -126,7 +126,7 @@ def vjp(
 def _contract_out_of_place(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None
 ) -> Tensor:
-    """Do what `contract` does, with its shapes, by operations that write into nothing."""
+    """Compute `contract`, with its shapes, without in-place operations."""
     low, high = (other for other in range(3) if other != slot)
     if start is None:
         start = torch.zeros_like(first[:1] * second[:1])
@@ -142,7 +142,7 @@ def product(plan: Contraction, one: Tensor, a: Tensor, two: Tensor, b: Tensor) -
     """Return ``(one + a) (two + b) - one * two``, which is ``one b + two a + a b``.
 
     Args:
-        plan: The products of a and b, whose n places are the first of the N of the result.
+        plan: The products of a and b. Their n indices are the first of the N of the result.
         one: The first factor at order 0, ``[*shape]``.
         a: Its other coefficients, ``[n, *shape]``.
         two: The second factor at order 0, ``[*shape]``.
@@ -190,7 +190,7 @@ def _dot(gradient: Tensor, factor: Tensor) -> Tensor:
 
 
 def _dot_into(gradient: Tensor, factor: Tensor) -> Tensor:
-    """Do what `_dot` does, with its shapes, by writing into a tensor that is new."""
+    """Compute `_dot`, with its shapes, by in-place operations on a new tensor."""
     total = gradient[0] * factor[0]
     for place in range(1, len(factor)):
         total.addcmul_(gradient[place], factor[place])
@@ -200,9 +200,9 @@ def _dot_into(gradient: Tensor, factor: Tensor) -> Tensor:
 def _send_back(
     plan: Contraction, slot: int, value: Tensor, factor: Tensor, gradient: Tensor
 ) -> Tensor:
-    """Return the gradient ``[n, *shape]`` of the stack in `slot`, 0 or 1, of a `product`.
+    """Return the gradient ``[n, *shape]`` of a factor of `product`: a (slot 0) or b (slot 1).
 
-    The value ``[*shape]`` and the stack ``[n, *shape]`` are those of the other factor.
+    `value`, ``[*shape]``, and `factor`, ``[n, *shape]``, belong to the other factor.
     """
     return vjp(plan, slot, factor, gradient, start=gradient[: len(factor)] * value)
 
@@ -210,7 +210,7 @@ def _send_back(
 def _send_back_into(
     plan: Contraction, slot: int, value: Tensor, factor: Tensor, gradient: Tensor
 ) -> Tensor:
-    """Do what `_send_back` does, with its shapes, by writing into a stack that is new."""
+    """Compute `_send_back`, with its shapes, by in-place operations on a new stack."""
     out = gradient[: len(factor)] * value
     sums, left, right = StackViews(out), StackViews(factor), StackViews(gradient)
     add_products(sums, left, right, plan.table(slot, is_added=True))
@@ -218,7 +218,7 @@ def _send_back_into(
 
 
 def _multiply_into(plan: Contraction, one: Tensor, a: Tensor, two: Tensor, b: Tensor) -> Tensor:
-    """Do what `product` does, with its shapes, by writing into a stack that is new."""
+    """Compute `product`, with its shapes, by in-place operations on a new stack."""
     by_two, by_one = (common_shape(x.shape[1:], y.shape) for x, y in ((a, two), (b, one)))
     out = a.new_empty(plan.sizes[2], *common_shape(by_two, by_one))
     linear = out[: len(a)]
@@ -233,8 +233,8 @@ def _multiply_into(plan: Contraction, one: Tensor, a: Tensor, two: Tensor, b: Te
 def elementwise_vjp(plan: Recurrence, slope: Tensor, gradient: Tensor) -> Tensor:
     """Return the gradient of the argument of a function whose derivative is ``1 + slope``.
 
-    That is ``g_i + sum_j slope_j g_{i+j}``: from slope and gradient ``[N, *shape]`` of the
-    solution to ``[n, *shape]``.
+    The gradient is ``g_i + sum_j slope_j g_{i+j}``, ``[n, *shape]``. The slope and the gradient of
+    the solution are ``[N, *shape]``.
     """
     return vjp(plan.product, 0, slope, gradient, start=plan.of_argument(gradient))
 

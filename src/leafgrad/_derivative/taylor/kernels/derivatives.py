@@ -1,9 +1,10 @@
-"""Derivatives of functions at a value: F', F'' and so on, up to the fifth, or as long as not zero.
+"""Derivatives F', F'', ... of elementwise functions, up to the fifth or the last nonzero one.
 
-Each function takes the argument ``[*shape]`` and yields tensors ``[*shape]``, each with the number
-that it is to be multiplied by, of operations that record themselves. What nobody asks for is not
-computed. Where something is multiplied by what vanishes far out, the argument is cut off first, so
-that infinity gives no NaN: ``exp(-40**2 / 2)`` and ``sigmoid(-800)`` are zero in double precision.
+Each generator takes the argument ``[*shape]`` and yields pairs of a tensor ``[*shape]`` and a
+number; the derivative is their product. It uses differentiable operations and computes a derivative
+only when the caller requests it. Some formulas multiply the argument by a factor that vanishes at
+infinity. They clamp the argument first, because infinity times zero is NaN. The bounds do not
+change the result: ``exp(-40**2 / 2)`` and ``sigmoid(-800)`` are zero in double precision.
 """
 
 from __future__ import annotations
@@ -63,9 +64,11 @@ def of_cosh(value: Tensor) -> Iterator[Term]:
 def of_asin(value: Tensor) -> Iterator[Term]:
     """Yield ``F' = (1 - x**2)**(-1/2)``, ``F'' = x F' / (1 - x**2)`` and so on, elementwise.
 
-    From ``(1 - x**2) F'' = x F'`` follows, differentiated k times, all of one sign,
+    Differentiate ``(1 - x**2) F'' = x F'`` k times to get
 
         (1 - x**2) F^(k+2) = k**2 F^(k) + (2 k + 1) x F^(k+1)
+
+    All terms have the same sign, so nothing cancels.
     """
     one = number(1.0, value.dtype, value.device)
     inverse = ((one - value) * (one + value)).reciprocal()
@@ -81,7 +84,7 @@ def of_asin(value: Tensor) -> Iterator[Term]:
 
 
 def of_acos(value: Tensor) -> Iterator[Term]:
-    """Yield those of the arc sine with the other sign, elementwise."""
+    """Yield the derivatives of the arc sine with the opposite sign, elementwise."""
     yield from ((tensor, -factor) for tensor, factor in of_asin(value))
 
 
@@ -103,7 +106,10 @@ def of_erf(value: Tensor) -> Iterator[Term]:
 
 
 def of_softplus(value: Tensor, threshold: float) -> Iterator[Term]:
-    """Yield the logistic function and its derivatives, elementwise, 1 and 0 above the threshold."""
+    """Yield the logistic function and its derivatives, elementwise.
+
+    Above the threshold, yield 1 and zeros.
+    """
     most = torch.full_like(value, 2 * _LOGISTIC_IS_ZERO)
     far: Tensor = torch.ops.aten.threshold_backward(most, value, threshold)
     yield from zip(_logistic(value + far), repeat(1), strict=False)
@@ -127,7 +133,7 @@ def of_mish(value: Tensor) -> Iterator[Term]:
 
 
 def _gated(value: Tensor, gates: Iterator[Tensor]) -> Iterator[Term]:
-    """Yield the derivatives of x times a gate from those of the gate, itself first, elementwise."""
+    """Yield the derivatives of ``x g(x)``, elementwise, from g and its derivatives in `gates`."""
     below = next(gates)
     for d, slope in enumerate(gates, start=1):
         yield torch.addcmul(below if d == 1 else below * d, value, slope), 1
@@ -137,11 +143,12 @@ def _gated(value: Tensor, gates: Iterator[Tensor]) -> Iterator[Term]:
 def _tanh_of_softplus(value: Tensor) -> Iterator[Tensor]:
     """Yield ``t = tanh(softplus(x))`` and its derivatives, up to the fifth, elementwise.
 
-    With the logistic function s of x and c of -x, in which nothing cancels out,
+    With the logistic function at x, s, and at -x, c,
 
         t = (s + s c) / (1 + c**2),   t' = s (2 c / (1 + c**2))**2,   t'' = t' a,   a = c - 2 t s.
 
-    The others follow by the rule of products.
+    The formulas for t and t' have no cancellation. The other derivatives follow from the product
+    rule.
     """
     s, c = value.sigmoid(), (-value).sigmoid()
     below = 1 + c * c
@@ -169,8 +176,9 @@ def _tanh_of_softplus(value: Tensor) -> Iterator[Tensor]:
 def _logistic(value: Tensor) -> Iterator[Tensor]:
     """Yield the logistic function s and its derivatives, up to the fifth, elementwise.
 
-    They are polynomials in ``v = s(x) s(-x)``, those of even order times ``-tanh(x / 2)``: the same
-    as ``s - s**2`` and ``1 - 2 s``, which lose all digits where s is nearly 1, or 1/2.
+    They are polynomials in ``v = s(x) s(-x)``; those of even order are multiplied by
+    ``-tanh(x / 2)``. The equal expressions ``s - s**2`` and ``1 - 2 s`` lose all digits if s is
+    close to 1 or to 1/2.
     """
     s = value.sigmoid()
     yield s
@@ -184,9 +192,9 @@ def _logistic(value: Tensor) -> Iterator[Tensor]:
 
 
 def of_gelu(value: Tensor) -> Iterator[Term]:
-    """Yield the normal distribution plus x times its density, and what follows, elementwise.
+    """Yield the derivatives of ``x P(x)`` for the normal distribution function P, elementwise.
 
-    From the second on, these are the density times a polynomial.
+    From the second on, each is the density times a polynomial.
     """
     value = value.clamp(-_NORMAL_IS_ZERO, _NORMAL_IS_ZERO)
     first: Tensor = torch.ops.aten.gelu_backward(torch.ones_like(value), value)
@@ -202,12 +210,13 @@ def of_gelu(value: Tensor) -> Iterator[Term]:
 
 
 def of_elu(value: Tensor, slope: float, depth: float) -> Iterator[Term]:
-    """Yield the slope above zero, and ``depth exp(x)``, as often, below it, elementwise.
+    """Yield the derivatives of ELU, elementwise: below zero, all are ``depth exp(x)``.
 
-    At zero, PyTorch's formula gives the slope from the left, and no bend.
+    Above zero, the first is `slope` and the others are zero. At zero, PyTorch's formula returns the
+    left derivative, and zero for the higher derivatives.
     """
     one = torch.ones_like(value)
     falling: Tensor = torch.ops.aten.elu_backward(one, depth / slope, slope, 1, False, value)  # noqa: FBT003
-    first = torch.add(falling, value.clamp(-1, 1), alpha=0)  # not a number where the value is none
+    first = torch.add(falling, value.clamp(-1, 1), alpha=0)  # NaN where the value is NaN
     yield first, 1
     yield from cycle([(keep_where(-value, first), 1)])

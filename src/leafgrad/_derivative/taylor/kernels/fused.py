@@ -1,13 +1,14 @@
-"""Layers as one function: products with matrices and activations, one after the other.
+"""Fused layers: a chain of matrix products and activations as a single autograd function.
 
-Coefficients ``[n, *rows, columns]`` of a series start, and each layer makes others of them:
+The input is the stack of coefficients ``[n, *rows, columns]`` of a series. Each layer maps the
+stack to a new one:
 
     a product with a matrix ``[columns, others]``   [n, *rows, columns] -> [n, *rows, others]
     a function with a value ``[*rows, columns]``        [n, *rows, columns] -> [N, *rows, columns]
 
-As one function, a whole network of layers keeps for its backward what no layer can compute again
-cheaply, and nothing else. And as each row goes its own way, the layers can be run for one block of
-rows after the other, so small that what is worked on stays in the cache of a core.
+A single function for a whole network saves for backward only the stacks that are expensive to
+recompute. Rows are independent, so the layers can run on one block of rows at a time. The blocks
+are small enough for the cache of a core.
 """
 
 from __future__ import annotations
@@ -26,31 +27,31 @@ from leafgrad._derivative.taylor.kernels.composed import Composed
 from leafgrad._derivative.taylor.kernels.contraction import sum_to_shape
 from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal
 
-# A function with a value at order 0, of its result or its argument, or the product with a matrix.
+# A layer is an elementwise function, or None for a product with a matrix.
 Layer = Sigmoidal | Composed | None
 Layers = Sequence[Layer]
 
-_FAR = 16.0  # from one
-_WITH_ROWS = 3  # axes of coefficients whose second counts rows
-# In bytes, per thread: what stays in the cache of a core, and what is worth an operation of its own
-# (PyTorch gives no thread less than 32,768 numbers).
+_FAR = 16.0  # A factor above this, or below its inverse, is not near one.
+_WITH_ROWS = 3  # the smallest number of axes of ``[n, *rows, columns]`` if there are rows
+# Bytes per thread: the size of a block that stays in the cache of a core, and the smallest block
+# worth a separate operation (PyTorch gives each thread at least 32,768 numbers).
 _NEAR = 1 << 20
 _WORTHWHILE = 1 << 17
 
 
 def is_near_one(number: float) -> bool:
-    """Return whether powers of a number stay within the range of what they are multiplied by."""
+    """Check whether a factor is so close to one that low powers of it are unlikely to overflow."""
     return 1 / _FAR <= abs(number) <= _FAR
 
 
 class FusedLayers:
-    """Coefficients that come from others layer by layer, and are computed when they are read.
+    """Layers and their input coefficients. The output is computed when `stack` is first read.
 
     Attributes:
-        start: The coefficients that go in, ``[n, *rows, columns]``.
-        layers: What makes others of them.
-        tensors: For each layer, the value at order 0 of its function, or its matrix.
-        factor: What the coefficients are multiplied by after the last layer.
+        start: The input coefficients, ``[n, *rows, columns]``.
+        layers: The layers, in the order of application.
+        tensors: For each layer its matrix, or the value at order 0 of its result or argument.
+        factor: A number that multiplies the coefficients after the last layer.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class FusedLayers:
         self.factor = factor
 
     def then(self, layer: Layer, tensor: Tensor) -> FusedLayers:
-        """Return these layers and one more, with its value or matrix."""
+        """Return these layers followed by `layer`, whose value or matrix is `tensor`."""
         factor = self.factor
         if factor != 1 and isinstance(layer, Sigmoidal):
             return FusedLayers(self.stack, (layer,), (tensor,))
@@ -75,9 +76,10 @@ class FusedLayers:
         return FusedLayers(self.start, (*self.layers, layer), (*self.tensors, tensor), factor)
 
     def multiplied(self, number: float) -> FusedLayers:
-        """Return these layers with coefficients that are multiplied by a number.
+        """Return these layers with the output multiplied by a number.
 
-        At once, where powers of that might leave the range where those of coefficients do not.
+        The number is usually merged into the last layer or the factor. If its powers might overflow
+        there, the output is computed and multiplied immediately.
         """
         last = self.layers[-1] if self.layers else None
         factor = number * (last.outer if isinstance(last, Composed) else self.factor)
@@ -118,7 +120,7 @@ class _Fused(Function):
         layers, count = ctx.layers, len(ctx.layers)
         start, *rest = _autograd.taken(ctx)
         tensors, made = rest[:count], rest[count:]
-        del rest  # so that what the layers made is freed once it has been used
+        del rest  # Without this, the saved stacks would not be freed after use.
         is_traced = _autograd.is_intercepted() and not torch.is_grad_enabled()
         if is_traced and len(ctx.slices) == 1 and None not in made:
             return None, *_record_backward(layers, [start, *made], tensors, gradients[0])
@@ -138,10 +140,10 @@ class _Fused(Function):
 
 
 class _RowBlock:
-    """The layers for a slice of the rows, or for all where it is None.
+    """The layers for the rows in a slice, or for all rows if the slice is None.
 
-    Rows are sliced along axis 1 of coefficients, and along axis 0 of values; an axis of size 1,
-    which all rows share, is not.
+    The slice applies to axis 1 of coefficients and to axis 0 of values. An axis of size 1 is not
+    sliced, because it is broadcast to all rows.
     """
 
     def __init__(
@@ -151,7 +153,7 @@ class _RowBlock:
         self.slice = rows
         self.start = start
         self.whole = self.tensors = tensors
-        self.made: list[Tensor | None] = []  # by the layers, None where it is not kept
+        self.made: list[Tensor | None] = []  # each layer's output, None if it is not saved
         if rows is not None:
             self.start = start if start.shape[1] == 1 else start[:, rows]
             self.tensors = [
@@ -161,8 +163,9 @@ class _RowBlock:
     def forward(self, *, keeps: bool) -> Tensor:
         """Return the coefficients ``[N, *rows, columns]`` of these rows.
 
-        Where `keeps`, what backward reads and cannot compute again cheaply stays in `made`; all
-        stays for whoever traces the operations, and chooses.
+        If `keeps`, store in `made` the stacks that backward reads and that are expensive to
+        recompute. While a compiler traces the operations, store all of them: the compiler decides
+        what to save.
         """
         x, is_traced = self.start, _autograd.is_intercepted()
         for number, (layer, tensor) in enumerate(zip(self.layers, self.tensors, strict=True)):
@@ -177,7 +180,7 @@ class _RowBlock:
         return x
 
     def _is_read_by_backward(self, number: int, product: Tensor) -> bool:
-        """Return whether backward reads a product ``[n, *rows, columns]``: the next layer's may."""
+        """Check whether the backward of the next layer reads this product, its input."""
         if number + 1 == len(self.layers):
             return False
         layer, value = self.layers[number + 1], self.tensors[number + 1]
@@ -186,12 +189,12 @@ class _RowBlock:
         return product.shape[1:] != value.shape
 
     def backward(self, gradient: Tensor, needed: Sequence[bool], found: list[Any]) -> Any:
-        """Return the gradient of the start for these rows, and add to what is `found` of others.
+        """Return the gradient of `start` for these rows, and add those of the tensors to `found`.
 
         Args:
-            gradient: That of the last coefficients of all rows, ``[N, *rows, columns]``.
-            needed: Whether a gradient is needed of the start, and of the tensor of each layer.
-            found: The gradient of each layer's tensor, None until the first block comes to it.
+            gradient: The gradient of the output for all rows, ``[N, *rows, columns]``.
+            needed: Whether `start`, and then the tensor of each layer, needs a gradient.
+            found: The gradient of each layer's tensor, None before the first block adds to it.
         """
         g: Any = gradient if self.slice is None else gradient[:, self.slice]
         for number in reversed(range(len(self.layers))):
@@ -213,13 +216,16 @@ class _RowBlock:
         return g
 
     def _input(self, number: int) -> Any:
-        """Return the coefficients that went into a layer, None where they were not kept."""
+        """Return the input coefficients of a layer, None if they were not saved."""
         if number == 0:
             return self.start
         return self._output(number - 1)
 
     def _output(self, number: int) -> Any:
-        """Return the coefficients that a layer made, computed once more where that takes little."""
+        """Return the output of a layer, recomputed if it was not saved.
+
+        The output of a matrix product is not recomputed: return None if it was not saved.
+        """
         layer = self.layers[number]
         if layer and self.made[number] is None:
             self.made[number] = layer.solve(self.tensors[number], self._input(number))
@@ -230,10 +236,10 @@ def _plus_product(total: Tensor | None, x: Tensor, gradient: Tensor, matrix: Ten
     """Return `total` plus the gradient of a matrix ``[columns, others]``, with its strides.
 
     Args:
-        total: ``[columns, others]``, which is written into, or None for zero.
-        x: What was multiplied, ``[n, *rows, columns]``.
-        gradient: That of the product, ``[n, *rows, others]``.
-        matrix: The matrix. In its strides, the gradient is added to others without a copy.
+        total: ``[columns, others]``, modified in place, or None for zero.
+        x: The left factor, ``[n, *rows, columns]``.
+        gradient: The gradient of the product, ``[n, *rows, others]``.
+        matrix: The matrix. autograd accumulates a gradient with the same strides without a copy.
     """
     x, gradient = x.reshape(-1, x.shape[-1]), gradient.reshape(-1, gradient.shape[-1])
     if matrix.stride(0) == 1:
@@ -247,7 +253,7 @@ def _plus(total: Tensor | None, one: Tensor, two: Tensor) -> Tensor:
 
 
 def _states(layers: Layers, start: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return the start and what each layer makes, all ``[n, *rows, columns]``, computed anew."""
+    """Recompute the layers. Return `start` and each layer's output, ``[n, *rows, columns]``."""
     states = [start]
     for layer, tensor in zip(layers, tensors, strict=True):
         x = states[-1]
@@ -258,10 +264,10 @@ def _states(layers: Layers, start: Tensor, tensors: Sequence[Tensor]) -> list[Te
 def _record_backward(
     layers: Layers, states: Sequence[Tensor], tensors: Sequence[Tensor], gradient: Tensor
 ) -> list[Tensor]:
-    """Return the gradients of the start and of each tensor, by operations that record themselves.
+    """Return the gradients of the start and of each tensor, by differentiable operations.
 
-    The states are the start and what each layer made of it; they and the tensors have the shapes
-    that `FusedLayers` says, the gradient ``[N, *rows, columns]``.
+    The states are the start and the output of each layer. `FusedLayers` documents the shapes; the
+    gradient is ``[N, *rows, columns]``.
     """
     found = []
     for layer, tensor, (x, out) in reversed([*zip(layers, tensors, pairwise(states), strict=True)]):
@@ -277,10 +283,10 @@ def _record_backward(
 
 
 def _row_slices(layers: Layers, start: Tensor, tensors: Sequence[Tensor]) -> list[slice | None]:
-    """Return slices of the rows so small that their coefficients stay in a cache, [None] for all.
+    """Return slices of the rows whose coefficients fit into the cache of a core.
 
-    That is on a CPU alone, and not for whoever traces the operations, where each value has the axes
-    ``[*rows, columns]`` of the coefficients.
+    Return ``[None]`` for all rows at once: on other devices than a CPU, while a compiler traces the
+    operations, or if a value does not have the axes ``[*rows, columns]`` of the coefficients.
     """
     functions = [
         (layer.plan.size, value) for layer, value in zip(layers, tensors, strict=True) if layer

@@ -1,20 +1,21 @@
-"""Plans: which products of coefficients are added up, in which order.
+"""Plans: tables of the products of coefficients to sum, and their order.
 
-A stack ``[K, *shape]`` holds the coefficients of a series along its first axis, those of a given
-tuple of indices in ascending order; the other axes may have size 1 where they are broadcast. A plan
-knows places in such stacks and no tensor, so it is made once for each algebra and its indices.
+A stack ``[K, *shape]`` holds the coefficients of a series along its first axis, in ascending order
+of their indices. The other axes may have size 1 and are then broadcast. A plan contains places in
+such stacks (see `products`) and no tensors, so it is computed once per algebra and tuple of
+indices.
 
-Two kinds of sums are planned. A `Contraction` is the truncated product of two series,
+There are two kinds of plans. A `Contraction` is the truncated product of two series,
 
     out_c = sum of left_a right_b, over all a, b whose product in the algebra is c.
 
 A `Recurrence` solves for the coefficients of an elementwise function of a series h degree by
-degree. With d(k) for the degree of the index k, the derivation c_k -> d(k) c_k obeys the chain
-rule, so from y' = s(y) for the function y follows, for coefficients above order 0,
+degree. Let d(k) be the degree of the index k. The map c_k -> d(k) c_k satisfies the product rule
+and therefore the chain rule. So if the function has the derivative s, its coefficients satisfy
 
     d(k) y_k = sum of d(i) h_i s_j, over all i, j whose product is k (or i = k, with s_0),
 
-in which the s_j belong to lower degrees than y_k does. In one direction, where indices are powers,
+in which each s_j has a lower degree than y_k. In one direction, where indices are powers,
 this is the recurrence of Griewank and Walther, Evaluating Derivatives, 2nd edition, SIAM 2008,
 chapter 13: ``k y_k = sum_{i=1..k} i h_i s_{k-i}``.
 """
@@ -45,11 +46,11 @@ from leafgrad._derivative.taylor.kernels.products import (
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Contraction:
-    """The products of two stacks of coefficients, seen from any of the three stacks.
+    """The products of two stacks of coefficients, as tables for each of the three stacks.
 
-    The sum over all products of ``left[a] * right[b] * out[c]`` is linear in each of the three, so
-    its derivative in one of them is a sum over the same products. The stacks are numbered: 0 for
-    the left factor, 1 for the right one, 2 for the result.
+    The sum of ``left[a] * right[b] * out[c]`` over all products is linear in each stack, so its
+    derivative with respect to one stack is a sum over the same products. The stacks are numbered
+    slots: 0 is the left factor, 1 the right factor, 2 the result.
 
     Attributes:
         products: The places (a, b, c) of each product.
@@ -61,9 +62,9 @@ class Contraction:
 
     @lru_cache(maxsize=4096)  # noqa: B019
     def table(self, slot: int, *, is_added: bool = False) -> tuple[ProductRun, ...]:
-        """Return the runs that sum up for the stack in `slot`, from those in the other two.
+        """Return the runs that compute the stack in `slot` from the stacks in the other two slots.
 
-        Where `is_added`, all places of the slot hold something that the sums are added to.
+        If `is_added`, the sums are added to the current contents of the stack.
         """
         first, second = (other for other in range(3) if other != slot)
         places = [p[:3] for p in self.products]
@@ -72,7 +73,7 @@ class Contraction:
 
     @lru_cache(maxsize=4096)  # noqa: B019
     def untouched(self, slot: int) -> Indices:
-        """Return the places in `slot` that no product leads to."""
+        """Return the places in `slot` that are part of no product."""
         return tuple(sorted(set(range(self.sizes[slot])) - {t[slot] for t in self.products}))
 
 
@@ -80,7 +81,7 @@ class Contraction:
 def contraction(
     algebra: Algebra, left: Indices, right: Indices, out: Indices | None = None
 ) -> Contraction:
-    """Plan the products of coefficients at `left` and `right`, of all or only of those at `out`."""
+    """Plan the product of series with the indices `left` and `right`, truncated to `out`."""
     out = algebra.with_products(left, right) if out is None else out
     place = {index: number for number, index in enumerate(out)}
     products = [
@@ -93,15 +94,15 @@ def contraction(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Degree:
-    """What a recurrence does for the coefficients of one degree, those at the places P.
+    """The tables of a recurrence for one degree, whose coefficients are at the places P.
 
     Below, h is the argument, y the solution, s another series with the indices of the solution,
     g a gradient of the solution; i, j, k are places.
 
     Attributes:
-        span: P, which is a run.
+        span: P, which are successive places.
         square: ``y_k += y_i y_j`` for k in P.
-        product: ``y_k += h_i s_j`` for j in P: all that s_j is a factor of, once it is known.
+        product: ``y_k += h_i s_j`` for j in P: all terms with the factor s_j, once it is known.
         chain: ``y_k += d(i)/d(k) h_i s_j`` for j in P, the integral of s over h.
         vjp: ``h_i += s_j g_k`` for j in P, the transpose of `product`.
         dot: ``sum += s_j g_j`` for j in P.
@@ -117,13 +118,13 @@ class Degree:
 
 @dataclass(frozen=True, eq=False)
 class Power:
-    """How to multiply a power of the argument by the argument, for a power of one degree more.
+    """The step from one power of the argument to the next.
 
-    A power has all places from the lowest degree that it reaches on.
+    The coefficients of the d-th power below degree d are zero and not stored.
 
     Attributes:
-        first: The first place of the new power in the solution.
-        step: The argument times the power below, cut off at the solution's indices.
+        first: The place in the solution of the new power's first coefficient.
+        step: The argument times the previous power, truncated to the solution's indices.
     """
 
     first: int
@@ -131,29 +132,29 @@ class Power:
 
     @cached_property
     def reach(self) -> int:
-        """How many coefficients of the power below are multiplied."""
+        """The number of coefficients of the previous power that are needed."""
         return max((1 + product.right for product in self.step.products), default=0)
 
     @cached_property
     def added(self) -> tuple[ProductRun, ...]:
-        """The runs that add the new power to what the solution holds."""
+        """The runs that add the new power to the solution."""
         return self.step.table(2, is_added=True)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Recurrence:
-    """How to solve for an elementwise function of a series, degree by degree.
+    """The plan for computing an elementwise function of a series, degree by degree.
 
-    A series has all coefficients up to some degree, so those of the argument come first in the
-    solution's stack: n of the argument, N >= n of the solution.
+    The argument has n coefficients and the solution N >= n. The first n indices of the solution are
+    those of the argument.
 
     Attributes:
-        algebra: Where the series live.
+        algebra: The algebra of both series.
         argument: The n indices of the argument.
         indices: The N indices of the solution.
-        degrees: What is done for each degree, in ascending order.
-        product: Argument times solution, cut off at the solution's indices.
-        square: Solution times solution, likewise.
+        degrees: The tables for each degree, in ascending order.
+        product: Argument times solution, truncated to the solution's indices.
+        square: Solution times solution, truncated to the same indices.
     """
 
     algebra: Algebra
@@ -169,7 +170,7 @@ class Recurrence:
         return len(self.indices)
 
     def start(self, argument: Tensor, factor: Tensor | float) -> StackViews:
-        """Return a stack ``[N, *shape]`` that begins with a factor times ``[n, *shape]``.
+        """Return a stack ``[N, *shape]`` that starts with the argument times a factor.
 
         The other N - n coefficients are not initialised: the recurrence writes them.
         """
@@ -186,7 +187,7 @@ class Recurrence:
         return StackViews(out)
 
     def of_argument(self, stack: Tensor) -> Tensor:
-        """Return the part ``[n, *shape]`` of a stack ``[N, *shape]`` that the argument has too."""
+        """Return the coefficients of ``[N, *shape]`` at the argument's indices, ``[n, *shape]``."""
         count = len(self.argument)
         return stack if count == self.size else stack[:count]
 
@@ -197,7 +198,7 @@ class Recurrence:
 
     @cached_property
     def powers(self) -> tuple[Power, ...]:
-        """The plans that lead from the argument to its square, its cube and so on, in turn."""
+        """The plans for the square, the cube and so on of the argument, each from the previous."""
         found = []
         below = self.argument
         for degree in range(2, self.algebra.order + 1):
@@ -248,7 +249,10 @@ def recurrence(algebra: Algebra, argument: Indices) -> Recurrence:
 
 
 def _square(products: Sequence[Product]) -> tuple[ProductRun, ...]:
-    """Plan a square: of y_i y_j and y_j y_i one counts twice; they are added to what is there."""
+    """Plan a square: y_i y_j is computed once with weight 2, and not again as y_j y_i.
+
+    The products are added to the current contents of the result.
+    """
     halved = [
         t._replace(weight=2 if t.left < t.right else 1) for t in products if t.left <= t.right
     ]

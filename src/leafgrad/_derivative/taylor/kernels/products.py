@@ -1,10 +1,11 @@
-"""Sums of products of stacked coefficients, in as few operations as there can be.
+"""Sums of products of stacked coefficients, in as few tensor operations as possible.
 
-A table of products ``out_c += weight left_a right_b`` runs over three stacks ``[K, *shape]``, each
-with its own K and with shapes that may be broadcast. Where one factor stays and the places of the
-other and of the result go on by one, as those of ``left_2 right_1, left_2 right_2, ...`` do, one
-operation on a slice of each stack adds up the whole run. Where the result stays and both factors
-go on, as in the sum of squares of a Laplacian, this is a sum along the first axis.
+A table lists products ``out_c += weight left_a right_b`` of coefficients in three stacks
+``[K, *shape]``. Each stack has its own K, and the shapes may be broadcast. A coefficient's index in
+a stack is called its place. In a *run*, one of the three places is fixed and the other two increase
+by one each time, as in ``left_2 right_1, left_2 right_2, ...``. One operation on slices of the
+stacks computes a whole run. If the place of the result is fixed, as in the sum of squares of a
+Laplacian, the operation is a sum along the first axis.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ from torch import Tensor
 
 from leafgrad._derivative.taylor.constants import number
 
-Span = range | int  # places of a run of coefficients in a stack, or the place of one
+Span = range | int  # the places of several successive coefficients in a stack, or one place
 
 
 class ProductRun(NamedTuple):
-    """Products of coefficients that one operation on stacked coefficients can add up.
+    """A run of products, which one operation on slices of the stacks can compute.
 
-    Either one coefficient meets a run of others, or two runs meet and are summed up in one
-    coefficient, or each of three places is one coefficient.
+    The places of one stack are fixed (an int) and those of the other two are ranges, or all three
+    are ints.
 
     Attributes:
-        out: Where the products are added.
-        left: Where the left factors are.
-        right: Where the right factors are.
-        weight: What each product is multiplied by.
-        is_first: Whether nothing was written to `out` before.
-        is_sum: Whether two runs meet in one coefficient.
+        out: The places of the results.
+        left: The places of the left factors.
+        right: The places of the right factors.
+        weight: The factor that multiplies each product.
+        is_first: Whether `out` is uninitialised, so that the products overwrite it.
+        is_sum: Whether several products are summed into one result.
     """
 
     out: Span
@@ -44,7 +45,7 @@ class ProductRun(NamedTuple):
 
 
 class Product(NamedTuple):
-    """Places of two factors and of their product, in three stacks, and how often it counts."""
+    """The places of two factors and of their product in three stacks, and the product's weight."""
 
     left: int
     right: int
@@ -53,7 +54,10 @@ class Product(NamedTuple):
 
 
 def product_runs(products: Collection[Product], written: set[int]) -> tuple[ProductRun, ...]:
-    """Join products to runs, in order; the places of `out` in `written` hold something already."""
+    """Group products into as few runs as possible.
+
+    `written` contains the places of `out` that are already initialised. It is updated.
+    """
     found = []
     for run in min(([*_runs(products, fixed)] for fixed in range(3)), key=len):
         for part in _parts(run, written):
@@ -73,7 +77,7 @@ def product_runs(products: Collection[Product], written: set[int]) -> tuple[Prod
 
 
 def _runs(products: Collection[Product], fixed: int) -> Iterator[list[Product]]:
-    """Yield runs in which one of left (0), right (1) and out (2) stays; the others go on by one."""
+    """Yield runs in which the place number `fixed` is fixed: left (0), right (1) or out (2)."""
     run: list[Product] = []
     for product in sorted(products, key=lambda t: (t[fixed], t[0], t[1])):
         goes_on = run and product == _next(run[-1], fixed)
@@ -86,13 +90,13 @@ def _runs(products: Collection[Product], fixed: int) -> Iterator[list[Product]]:
 
 
 def _next(product: Product, fixed: int) -> Product:
-    """Return the product that continues a run in which one of the three places stays."""
+    """Return the product that continues a run after `product`; place number `fixed` is fixed."""
     left, right, out = (place + (number != fixed) for number, place in enumerate(product[:3]))
     return Product(left, right, out, product.weight)
 
 
 def _parts(run: list[Product], written: set[int]) -> Iterator[list[Product]]:
-    """Split a run where it goes over from what is written to what is not, or back."""
+    """Split a run so that in each part, the places of `out` are all in `written` or all not."""
     part = run[:1]
     for product in run[1:]:
         if (product[2] in written) != (part[-1][2] in written):
@@ -103,16 +107,17 @@ def _parts(run: list[Product], written: set[int]) -> Iterator[list[Product]]:
 
 
 def span_of(places: tuple[int, ...]) -> Span:
-    """Return the places of a run as a range, or as a number where it is one place."""
+    """Return the successive places of a run as a range, or as an int if there is only one."""
     first, last = places[0], places[-1]
     return range(first, last + 1) if last > first else first
 
 
 class StackViews(dict[Span, Tensor]):
-    """Views of a stack ``[K, *shape]``, each taken once, when it is needed.
+    """A cache of views of a stack ``[K, *shape]``, created on first use.
 
-    A range gives ``[len(range), *shape]``, a number ``[*shape]``. Where the stack is what a larger
-    one has from the place `first` on, places are counted as in the larger one.
+    The key is a range, for a view ``[len(range), *shape]``, or an int, for a view ``[*shape]``. If
+    the stack is the part of a larger stack from the place `first` on, keys are places of the larger
+    stack.
     """
 
     __slots__ = ("first", "stack")
@@ -122,7 +127,7 @@ class StackViews(dict[Span, Tensor]):
         self.first: int = first
 
     def __missing__(self, place: Span) -> Tensor:
-        # A number or a slice in brackets takes half as long as `select` or `narrow`.
+        # Indexing with an int or a slice takes half the time of `select` or `narrow`.
         if isinstance(place, int):
             part = self.stack[place - self.first]
         else:
@@ -131,7 +136,7 @@ class StackViews(dict[Span, Tensor]):
         return part
 
     def scaled(self, span: Span, factor: Tensor) -> StackViews:
-        """Return the coefficients of a run times a factor ``[*shape]``, at the same places."""
+        """Return the coefficients in `span` times a factor ``[*shape]``, at the same places."""
         stack = self[span] * factor
         found = StackViews(stack, _places(span, 1)[0])
         found[span] = stack
@@ -143,16 +148,17 @@ class StackViews(dict[Span, Tensor]):
 
 
 class TracedCoefficients(StackViews):
-    """Coefficients ``[*shape]`` of a stack that is not there until all of them are known.
+    """Coefficients ``[*shape]`` as separate tensors, stacked only at the end.
 
-    To whoever traces operations, what is written into a stack is another stack each time. So each
-    coefficient is a tensor of its own here, and a new one where something is added.
+    This class replaces `StackViews` while a compiler traces the operations. In a trace, each
+    in-place write to a stack would create a copy of the whole stack. Here, an addition creates only
+    one new coefficient.
     """
 
     __slots__ = ("size",)
 
     def __init__(self, stack: Tensor, size: int) -> None:
-        """Take the first ones from a stack ``[n, *shape]``; the others, up to `size`, are zero."""
+        """Create `size` coefficients: first those of a stack ``[n, *shape]``, then zeros."""
         super().__init__(stack)
         self.size: int = size
 
@@ -186,14 +192,14 @@ class TracedCoefficients(StackViews):
 
 
 def _places(span: Span, size: int) -> Sequence[int]:
-    """Return the places of a run of this size, in which a single one is that of each."""
+    """Return the place in a stack of each of the `size` products of a run."""
     return span if isinstance(span, range) else [span] * size
 
 
 def common_shape(one: Sequence[int], two: Sequence[int]) -> Sequence[int]:
-    """Return what `torch.broadcast_shapes` does, which takes as long as three operations do.
+    """Return the broadcast shape, faster than `torch.broadcast_shapes`.
 
-    What does not fit together is left to the operation that follows.
+    A shape mismatch is not checked here: the operation that follows reports it.
     """
     if one == two:
         return one
@@ -203,9 +209,10 @@ def common_shape(one: Sequence[int], two: Sequence[int]) -> Sequence[int]:
 
 
 def keep_where(sign: Tensor, kept: Tensor) -> Tensor:
-    """Return what is kept where a sign ``[*shape]`` is above 0, and zero elsewhere, as broadcast.
+    """Return the elements of `kept` where `sign`, ``[*shape]``, is positive, and zero elsewhere.
 
-    It is the gradient of ReLU, whatever is kept there: `torch.where` takes 25 times as long.
+    The two are broadcast. This calls the backward of ReLU, because `torch.where` takes 25 times as
+    long.
     """
     result: Tensor = torch.ops.aten.threshold_backward(kept, sign, 0)
     return result
@@ -214,7 +221,8 @@ def keep_where(sign: Tensor, kept: Tensor) -> Tensor:
 def product_times(left: Tensor, right: Tensor, factor: float) -> Tensor:
     """Return ``factor * left * right``, of the broadcast shape, in one operation.
 
-    PyTorch makes a tensor of a number to multiply by it, which takes longer than a small product.
+    A multiplication by a Python number would first convert it to a tensor, which takes longer than
+    a small product.
     """
     if factor == 1:
         return left * right
@@ -226,7 +234,7 @@ def add_sum(
 ) -> None:
     """Add ``value * sum_i left_i right_i``, of stacks ``[n, *shape]``, to a total ``[*shape]``.
 
-    Where this is the first that is written there, the total need not be initialised.
+    If `is_first`, the total is overwritten and need not be initialised.
     """
     if total.numel() <= _AT_ONCE:
         products = left * right
@@ -241,7 +249,7 @@ def add_sum(
         total.addcmul_(one, other, value=value)
 
 
-_AT_ONCE = 1 << 14  # numbers; n times as many leave the cache of a core
+_AT_ONCE = 1 << 14  # elements; for larger totals, all products together do not fit into the cache
 
 
 def add_products(
@@ -254,8 +262,8 @@ def add_products(
 ) -> None:
     """Add ``weight * left_a * right_b`` to ``out_c`` in place, for all products of a table.
 
-    All three are views of stacks ``[K, *shape]``, of which `out` has the broadcast shape. Where
-    nothing was written to `out` before, it need not be initialised.
+    All three are views of stacks ``[K, *shape]``, and `out` has the broadcast shape. Places of
+    `out` that the table marks with `is_first` need not be initialised.
     """
     if isinstance(out, TracedCoefficients):
         out.add(left, right, table, weight)
@@ -281,8 +289,8 @@ def add_products_to(
 ) -> None:
     """Write ``start_c`` plus the products ``left_a * right_b`` of a table into ``out_c``.
 
-    All four are views of stacks ``[K, *shape]``, of which `start` and `out` have the broadcast
-    shape. The weights of the table are all 1.
+    All four are views of stacks ``[K, *shape]``. `start` and `out` have the broadcast shape. All
+    weights in the table must be 1.
     """
     for to, one, other, _, is_first, is_sum in table:
         if is_first and not is_sum:

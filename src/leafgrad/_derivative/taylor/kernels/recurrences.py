@@ -1,7 +1,7 @@
-"""Elementwise functions of a series h above order 0, solved for degree by degree.
+"""Elementwise functions of a series h above order 0, computed degree by degree.
 
-With stacks ``[n, *shape]`` of h and ``[N, *shape]`` of the solution (see `plans`), here in one
-direction, where places are powers and h_0 = 0:
+The stack of h is ``[n, *shape]`` and that of the solution ``[N, *shape]`` (see `plans`). In one
+direction, where places are powers and h_0 = 0, the recurrences are
 
     exp       y = exp(h) - 1       k y_k = k h_k + sum_{j<k} j h_j y_{k-j}
     inverse   y = 1 / (1 + h) - 1    y_k = -h_k - sum_{j<k} h_j y_{k-j}
@@ -12,10 +12,10 @@ direction, where places are powers and h_0 = 0:
 These are the recurrences of Griewank and Walther, Evaluating Derivatives, 2nd edition, SIAM 2008,
 chapter 13, in which the value at order 0 is one or zero.
 
-Each has a backward that is written in products of series and in these functions, so that it can be
-differentiated as often as one likes: where F'(h) = factor * (1 + slope), a gradient g of the
-solution is sent back as ``factor * (g_i + sum_j slope_j g_{i+j})``. The gain over recording every
-step is in memory, and in the number of operations.
+Each backward consists of products of series and of these functions, so it can be differentiated
+any number of times. If ``F'(h) = factor * (1 + slope)``, a gradient g of the solution gives the
+gradient ``factor * (g_i + sum_j slope_j g_{i+j})`` of h_i. This takes less memory and fewer
+operations than recording every step of the recurrence.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from leafgrad._derivative.taylor.kernels.products import StackViews, add_product
 
 @dataclass(frozen=True, kw_only=True)
 class _Equation:
-    """How a function is solved for, and its derivative: ``factor * (1 + slope)``.
+    """The recurrence of a function, and its derivative ``factor * (1 + slope)``.
 
     Attributes:
-        solve: The solution ``[N, *shape]`` of an argument ``[n, *shape]``.
-        slope: The slope ``[N, *shape]`` of a solution ``[N, *shape]``.
+        solve: Returns the solution ``[N, *shape]`` for an argument ``[n, *shape]``.
+        slope: Returns the slope ``[N, *shape]`` for a solution ``[N, *shape]``.
         factor: The derivative at order 0.
     """
 

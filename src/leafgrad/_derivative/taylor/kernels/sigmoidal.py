@@ -1,20 +1,22 @@
-"""tanh and the logistic function of a series: functions whose derivative is quadratic in them.
+"""tanh and the logistic function of a series: their derivative is a quadratic polynomial in them.
 
-A stack ``[N, *shape]`` holds the coefficients above order 0 of the result y, whose value at order 0
-is kept apart, as ``[*shape]``. For ``s(y) = 1 - y**2`` (tanh) and ``s(y) = y - y**2`` (logistic)
-write v for s at order 0 and m for the distance of the value from where s is largest (0, and 1/2).
-Then the derivative is ``v - 2 f`` with ``f = m y + y**2 / 2``, in which y stands for what is above
-order 0 alone. Of an argument x this leaves, in one direction,
+A stack ``[N, *shape]`` holds the coefficients of the result y above order 0. Its value at order 0,
+``[*shape]``, is stored separately. The derivative is ``s(y) = 1 - y**2`` for tanh and
+``s(y) = y - y**2`` for the logistic function. Let v be s at order 0, and m the value minus the
+point where s is largest (0 for tanh, 1/2 for the logistic function). Then the derivative is
+``v - 2 f`` with ``f = m y + y**2 / 2``, where y has only coefficients above order 0. For an
+argument x, in one direction,
 
     f_k = m y_k + 1/2 sum_{j<k} y_j y_{k-j}
     y_k = v x_k - 2/k sum_{j<k} j x_j f_{k-j}
 
 after Griewank and Walther, Evaluating Derivatives, 2nd edition, SIAM 2008, chapter 13. A gradient g
-of y is sent back to x_i as ``v g_i - 2 sum_j f_j g_{i+j}``, and to the value as
-``-2/v sum_k f_k g_k``. So the result tells its own derivative, and nothing else need be kept.
+of y gives the gradient ``v g_i - 2 sum_j f_j g_{i+j}`` of x_i, and ``-2/v sum_k f_k g_k`` of the
+value. The backward needs only the result, so nothing else is saved.
 
-Where the result is nearly 1, v computed from it has no digits left. If the argument at order 0 is
-known, v and m are computed from it instead, without loss; its gradient is ``-2 sum_k f_k g_k``.
+If the result is close to 1, v loses all digits when it is computed from the result. If the argument
+at order 0 is known, v and m are computed from it without loss. The gradient of the argument at
+order 0 is ``-2 sum_k f_k g_k``.
 """
 
 from __future__ import annotations
@@ -41,12 +43,12 @@ DerivativeOfValue = Callable[[Tensor], tuple[Tensor, Tensor]]  # v and m
 
 
 class Sigmoidal(NamedTuple):
-    """A function whose derivative is quadratic in its value: see the module.
+    """A function whose derivative is quadratic in its value (see the module's docstring).
 
     Attributes:
-        plan: The recurrence that solves for it, from n to N coefficients.
-        derivative_of_value: Returns v and m, both ``[*shape]``, of the value ``[*shape]``.
-        is_of_argument: Whether the value is that of the argument, not that of the function.
+        plan: The recurrence that computes its N coefficients from n of the argument.
+        derivative_of_value: Returns v and m, both ``[*shape]``, for a value ``[*shape]``.
+        is_of_argument: Whether this value is the argument at order 0 instead of the result.
     """
 
     plan: Recurrence
@@ -55,7 +57,7 @@ class Sigmoidal(NamedTuple):
 
     @property
     def reads_argument(self) -> bool:
-        """Whether its backward reads the argument's coefficients, and not its own."""
+        """Whether backward reads the argument's coefficients instead of the result's."""
         return False
 
     def solve(self, value: Tensor, argument: Tensor) -> Tensor:
@@ -72,9 +74,9 @@ class Sigmoidal(NamedTuple):
         return y.whole()
 
     def vjp(self, value: Tensor, out: Tensor, gradient: Tensor, to_value: Tensor) -> Tensor:
-        """Return the gradient of the argument, and write that of the value into `to_value`.
+        """Return the gradient of the argument, and write the gradient of the value to `to_value`.
 
-        Where the derivative of the function is zero, no gradient arrives at the value.
+        If the derivative of the function is zero, the gradient of its value is zero.
 
         Args:
             value: The function, or its argument, at order 0, ``[*shape]``.
@@ -105,7 +107,7 @@ class Sigmoidal(NamedTuple):
     def differentiable_vjp(
         self, value: Tensor, out: Tensor, gradient: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return what `vjp` computes, by operations that record themselves.
+        """Compute the same gradients as `vjp`, by differentiable operations.
 
         Args:
             value: The function, or its argument, at order 0, ``[*shape]``.
@@ -131,8 +133,9 @@ class Sigmoidal(NamedTuple):
     ) -> tuple[Tensor, Tensor]:
         """Return ``sum_k f_k g_k``, ``[*shape]``, and the gradient of x, ``[n, *shape]``.
 
-        Coefficient by coefficient, with no stack in between, as `vjp` does it: m is `middle`,
-        ``[*shape]``, and `own`, ``[n, *shape]``, what the gradient of x starts with.
+        This is the computation of `vjp`, one coefficient at a time, for a compiler that traces it.
+        `middle`, ``[*shape]``, is m, and `own`, ``[n, *shape]``, is the first term of the gradient
+        of x.
         """
         dots, x = (TracedCoefficients(stack, len(stack)) for stack in (own[:1], own))
         y, g = TracedCoefficients(out, len(out)), StackViews(gradient)
@@ -144,13 +147,13 @@ class Sigmoidal(NamedTuple):
 
 
 def tanh_derivative(value: Tensor) -> tuple[Tensor, Tensor]:
-    """Return ``1 - value**2``, and the value itself, of values ``[*shape]``."""
+    """Return v and m of tanh for its values ``[*shape]``: ``1 - value**2`` and the value."""
     one = number(1.0, value.dtype, value.device)
     return torch.addcmul(one, value, value, value=-1), value
 
 
 def sigmoid_derivative(value: Tensor) -> tuple[Tensor, Tensor]:
-    """Return ``value - value**2``, and ``value - 1/2``, of values ``[*shape]``."""
+    """Return v and m of the logistic function for its values ``[*shape]``."""
     return torch.addcmul(value, value, value, value=-1), value - 0.5
 
 
@@ -160,9 +163,9 @@ def sigmoid_derivative_at(argument: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _falls(degree: Degree, middle: Tensor, y: StackViews) -> StackViews:
-    """Return the f_k of one degree, ``[len(degree.span), *shape]``, from the y_j up to it.
+    """Return the f_k of one degree, ``[len(degree.span), *shape]``.
 
-    The distance m is `middle`, ``[*shape]``.
+    They depend on the y_j up to this degree and on m, which is `middle`, ``[*shape]``.
     """
     falls = y.scaled(degree.span, middle)
     add_products(falls, y, y, degree.square, weight=0.5)
