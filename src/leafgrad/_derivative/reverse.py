@@ -1,9 +1,10 @@
-"""Nested reverse mode: order n by n reverse passes, each through the one before.
+"""Nested reverse mode: derivatives of order n by n reverse passes, each through the previous one.
 
-Where rows are independent, one pass from ones differentiates a channel ``u`` of the outputs, of
-shape ``batch``, in all columns of inputs at once: its gradient, of shape ``(*batch, columns)``,
-holds ``d u / d x_c`` in column c. The same pass from a derivative of multi-index k gives all those
-of ``k + e_c``. Each pass records itself, and its graph is about threefold the one before.
+If rows are independent, one pass differentiates a channel ``u`` of the outputs, of shape ``batch``,
+in all columns of the inputs at once. The pass starts from a gradient of ones. Its result, of shape
+``(*batch, columns)``, contains ``d u / d x_c`` in column c. A pass that starts from the derivative
+with multi-index k computes all derivatives ``k + e_c``. Each pass is recorded, and its graph is
+about three times as large as the previous one.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -27,17 +28,17 @@ from leafgrad._messages import message
 
 Answer = TypeVar("Answer")
 
-# What eight orders of a network of a dozen layers have. The next order takes minutes and, with what
-# the nodes save, more memory than there is.
+# The number of nodes for order eight of a network with a dozen layers. The next order would take
+# minutes, and the saved tensors would exhaust memory.
 MOST_NODES = 200_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reverse:
-    """What is to be differentiated with respect to `inputs`, and how often.
+    """The derivatives of the given `orders` with respect to `inputs`, by nested reverse passes.
 
-    The shape of `inputs` is ``(*batch, *columns)``, or ``batch`` where `axes` are elementwise. If
-    they are several tensors, these are `joined`, and differentiated with respect to one by one.
+    The shape of `inputs` is ``(*batch, *columns)``, or ``batch`` if `axes` are elementwise. If the
+    caller passed several tensors, `joined` contains them, and each gets its own gradient.
     """
 
     inputs: Tensor
@@ -51,7 +52,7 @@ class Reverse:
     ) -> dict[MultiIndex, Tensor]:
         """Return the derivative of each order, shaped as `outputs`: ``(*batch, *channels)``.
 
-        They are computed channel by channel; `path` is what leads to `inputs`.
+        They are computed channel by channel. `path` leads from `inputs` to `outputs`.
         """
 
         def in_all_channels() -> list[dict[MultiIndex, Tensor]]:
@@ -74,10 +75,11 @@ class Reverse:
     def _partials(
         self, channel: Tensor, path: _autograd.Path | None, most: int
     ) -> dict[MultiIndex, Tensor]:
-        """Return the derivatives of one channel, of shape ``batch``, on the way to all orders.
+        """Return the derivatives of one channel, of shape ``batch``, for all orders.
 
-        The `path` is that of outputs, from which a channel is cut. A derivative with a graph of
-        more than `most` nodes is not differentiated again.
+        The result also contains the lower orders that these are computed from. `path` is the path
+        of all outputs. Raise an error if a derivative to be differentiated again has a graph of
+        more than `most` nodes.
         """
         steps = plan(self.orders)
         wanted = {*steps, *self.orders}
@@ -114,9 +116,10 @@ class Reverse:
 def gradients_once(
     outputs: Tensor, inputs: Tensor, axes: Axes, *, create_graph: bool
 ) -> list[Tensor]:
-    """Return the gradient of each channel, shaped as `inputs`, by one reverse pass for each.
+    """Return the gradient of each channel, shaped as `inputs`, by one reverse pass per channel.
 
-    The caller has proven that rows are independent and that all on the way records itself.
+    The caller has checked that rows are independent and that all backward formulas on the path
+    record themselves.
     """
 
     def in_all_channels() -> list[Tensor]:
@@ -131,7 +134,7 @@ def first_derivatives(
 ) -> dict[MultiIndex, Tensor]:
     """Return first derivatives in the `shape` of the outputs, from the gradient of each channel.
 
-    Of each multi-index in `orders`, one count is 1 and the others are 0.
+    In each multi-index of `orders`, one entry is 1 and the others are 0.
     """
     is_column = len(gradients) == 1 and len(shape) > len(axes.batch)
     found = {}
@@ -149,7 +152,7 @@ def _channels(outputs: Tensor, axes: Axes) -> Sequence[Tensor]:
 
 
 def _gradient(channel: Tensor, inputs: Tensor, *, create_graph: bool) -> Tensor:
-    """Return the gradient of each row, shaped as `inputs`; zeros where none arrives."""
+    """Return the gradient of each row, shaped as `inputs`. Return zeros if there is no path."""
     if not channel.requires_grad:
         return torch.zeros_like(inputs)
     (gradient,) = _autograd.gradients_of_all(channel, [inputs], create_graph=create_graph)
@@ -165,7 +168,7 @@ def _column(gradient: Tensor, column: int, axes: Axes, *, keeps_axis: bool = Fal
 
 
 def _join_channels(channels: list[Tensor], shape: torch.Size) -> Tensor:
-    """Return channels side by side, in the `shape` of the outputs."""
+    """Stack channels along the last axis and return them in the `shape` of the outputs."""
     whole = channels[0] if len(channels) == 1 else torch.stack(channels, -1)
     return whole if whole.shape == shape else whole.reshape(shape)
 
@@ -173,8 +176,8 @@ def _join_channels(channels: list[Tensor], shape: torch.Size) -> Tensor:
 def _without_side_effects(tensors: Sequence[Tensor], differentiate: Callable[[], Answer]) -> Answer:
     """Call a function that runs reverse passes, and undo their side effects.
 
-    Autocast is off inside, so gradients keep the dtypes of the graph. Passes add to the ``.grad``
-    of tensors that retain their gradient, so these get their earlier ``.grad`` back.
+    Autocast is off during the call, so gradients have the dtypes of the graph. A backward pass
+    accumulates into `.grad` of tensors that called `retain_grad()`. Their `.grad` is restored.
     """
     kept = [(tensor, tensor.grad) for tensor in tensors if tensor.retains_grad]
     try:
@@ -188,7 +191,7 @@ def _without_side_effects(tensors: Sequence[Tensor], differentiate: Callable[[],
 
 
 def raise_if_missing(error: RuntimeError) -> None:
-    """Raise an error that says what to do if PyTorch has no formula."""
+    """If the error means that PyTorch has no backward formula, raise one that suggests a fix."""
     if isinstance(error, NotImplementedError):
         words = {"error": str(error).rstrip("."), "help": message(WRITE_OUT)}
         refusal = message("derivative.graph.no-formula", **words)
@@ -196,15 +199,15 @@ def raise_if_missing(error: RuntimeError) -> None:
 
 
 def successor(index: MultiIndex, column: int) -> MultiIndex:
-    """Return the multi-index with one differentiation more in a column."""
+    """Return the multi-index with one more differentiation in a column."""
     return (*index[:column], index[column] + 1, *index[column + 1 :])
 
 
 def plan(orders: Collection[MultiIndex]) -> list[MultiIndex]:
-    """Return the derivatives to differentiate on the way to all `orders`, lower ones first.
+    """Return the multi-indices whose derivatives must be differentiated to reach all `orders`.
 
-    One reverse pass gives all columns at once, so u_x and u_y come together, and u_xx and u_xxy
-    share u_xx. The later an order, the more is there to start from.
+    Lower orders come first. One reverse pass computes all columns at once: the pass from u gives
+    u_x and u_y. Orders share passes: u_xxx and u_xxy both start from u_xx.
     """
     return [*_plan(frozenset(orders))]
 
@@ -221,9 +224,9 @@ def _plan(orders: frozenset[MultiIndex]) -> tuple[MultiIndex, ...]:
 
 
 def _missing_on_the_way(index: MultiIndex, known: Collection[MultiIndex]) -> Iterator[MultiIndex]:
-    """Yield what is to be differentiated for `index`, from there down to what is known.
+    """Yield the lower-order derivatives needed for `index`, down to the first one already known.
 
-    Where nothing is known with one differentiation less, one in the last column is left out.
+    If no derivative of one order less is known, the order in the last column is reduced.
     """
     while index not in known:
         places = [place for place in reversed(range(len(index))) if index[place]]

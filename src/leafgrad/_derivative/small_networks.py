@@ -1,12 +1,12 @@
-"""Nested reverse passes through networks so small that Taylor mode takes longer.
+"""Nested reverse passes for small networks, for which Taylor mode is slower.
 
-A Taylor walk has a fixed cost for each node, which few points do not pay back. So nested passes
-differentiate them, if every node on the path is of a kind whose formula is right at any order,
-records itself, and keeps the digits that Taylor mode keeps. Rows are proven either way.
+Taylor mode has a fixed cost per node, which does not pay off for few points. Nested passes replace
+it if every node on the path is of a kind whose backward formula is correct at any order, records
+itself, and is as precise as Taylor mode. Rows must be proven independent in both cases.
 
-What is found out about a graph is kept for the next one of the same shape. A `Plan` is known by all
-that the proof and the choice depend on: the shapes and types of the tensors, the kinds of all nodes
-and how they are connected, and the axes that they saved.
+A `Plan` is cached and used again for the next graph with the same structure. The cache key contains
+everything that the proof and the choice depend on: the shapes and types of the tensors, the kinds
+of all nodes, their connections, and the axes that they saved.
 """
 
 from __future__ import annotations
@@ -29,22 +29,23 @@ from leafgrad._derivative.reverse import plan, successor
 from leafgrad._derivative.row_independence import Known, RowProof, RowsArgument, labels_are_in_place
 from leafgrad._derivative.row_spans import label_batch
 
-# The formulas of these kinds compute with these kinds only, so that they are right at all orders.
+# The backward formulas of these kinds use only operations of these kinds, so they are correct at
+# all orders.
 _EXACT = _autograd.types_of_nodes(
     *"Add Addmm Bmm Cat Cos Div Linear Mm Mul Neg Select Sigmoid Silu Sin Slice Sub T Tanh".split(),
     "Unsqueeze",
 )
-_EXACT_TOO = _autograd.types_of_nodes(  # labels do not pass through them
+_EXACT_TOO = _autograd.types_of_nodes(  # Labels alone cannot prove rows for these kinds.
     *"Exp Expand MeanBackward1 NativeLayerNorm Permute Pow ReshapeAlias Softmax Split".split(),
     *"Squeeze SumBackward1 Transpose UnsafeView View".split(),
 )
 _SILU = _autograd.types_of_nodes("Silu")
-_SATURATED = 4.0  # From there on, the formula of `silu` loses digits that Taylor mode keeps.
+_SATURATED = 4.0  # For larger arguments, PyTorch's `silu` formula is less precise than Taylor mode.
 
-# How many elements a tensor in the middle of the path may have, by order and number of passes:
-# beyond, Taylor mode is faster (see `benchmarks/worth_it.py`).
+# The maximum number of elements of a tensor in the middle of the path, by order and number of
+# passes. For larger tensors, Taylor mode is faster (see `benchmarks/worth_it.py`).
 _MOST_ELEMENTS = {(2, 2): 10_000, (2, 3): 3_000, (3, 3): 500}
-_LARGEST = 2.0**30  # Numbers below are surely in range on the way.
+_LARGEST = 2.0**30  # If results are below this, intermediate values did not overflow.
 _PRECISE = {torch.float32, torch.float64}
 _KINDS = {torch.Tensor, torch.nn.Parameter}
 _MOST_NODES, _MOST_PLANS = 200, 256
@@ -57,10 +58,11 @@ class Pass(NamedTuple):
     """A reverse pass from one derivative.
 
     Attributes:
-        start: The derivative that it starts from.
-        parts: The numbers of the inputs whose gradients it gives.
-        found: What these hold: a derivative, which of the gradients it is in, and the column there.
-        is_last: Whether what it gives is not differentiated again.
+        start: The multi-index of the derivative that the pass starts from.
+        parts: The numbers of the inputs whose gradients the pass computes.
+        found: The new derivatives. Each entry has the multi-index, the number of the gradient in
+            `parts` and the column of this gradient.
+        is_last: Whether no later pass differentiates the results of this one.
     """
 
     start: MultiIndex
@@ -70,15 +72,15 @@ class Pass(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How to compute the derivatives of graphs of one shape.
+    """The passes that compute the derivatives of all graphs with the same structure.
 
     Attributes:
-        orders: The derivatives to return.
-        passes: What computes them.
+        orders: The multi-indices of the derivatives to return.
+        passes: The reverse passes, in order.
         batch: The number of axes that count rows.
-        most: The largest number of elements in the middle of the path, None for any.
-        middle: The number of the node there.
-        silus: The numbers of the nodes whose argument must not saturate.
+        most: The maximum number of elements of the middle node's result, None for no limit.
+        middle: The number of the node in the middle of the path.
+        silus: The numbers of the SiLU nodes, whose arguments must be below `_SATURATED`.
     """
 
     orders: tuple[MultiIndex, ...]
@@ -90,7 +92,10 @@ class Plan(NamedTuple):
 
 
 def may_be_nested(outputs: Tensor, parts: Sequence[Tensor], rows: int) -> bool:
-    """Return whether nothing but time and digits decides between nested passes and Taylor mode."""
+    """Check whether nested passes are possible for these tensors.
+
+    If so, only speed and precision decide between nested passes and Taylor mode.
+    """
     dtype = outputs.dtype
     if dtype not in _PRECISE or outputs.numel() != rows or _autograd.is_observed(outputs):
         return False
@@ -105,9 +110,9 @@ def may_be_nested(outputs: Tensor, parts: Sequence[Tensor], rows: int) -> bool:
 def make_plan(
     proof: RowProof, joined: JoinedInputs | None, orders: Sequence[MultiIndex]
 ) -> tuple[Plan, list[Node]] | None:
-    """Return how nested passes compute these derivatives, and the nodes that the plan numbers.
+    """Return the plan for these derivatives, and the list of nodes that its numbers refer to.
 
-    None where Taylor mode is better, or rows are not proven to be independent.
+    Return None if Taylor mode is better, or if rows are not proven to be independent.
     """
     outputs, axes, path = proof.outputs, proof.axes, proof.path
     highest, batch = max(map(sum, orders)), len(axes.batch)
@@ -119,7 +124,7 @@ def make_plan(
     widths: tuple[int, ...] = (axes.columns,)
     seeds: Known = {path.start: label_batch(proof.inputs.shape, batch)}
     nodes = [*path.nodes]
-    if joined is not None:  # The first node cuts it into its parts, which have labels of their own.
+    if joined is not None:  # The first node splits the joined inputs. Label each part.
         has_columns = joined.pieces[0].dim() == joined.whole.dim()
         widths = tuple(piece.shape[-1] if has_columns else 1 for piece in joined.pieces)
         cut, *nodes = nodes
@@ -136,7 +141,7 @@ def make_plan(
 
 @lru_cache(maxsize=256)
 def _make_passes(orders: tuple[MultiIndex, ...], widths: tuple[int, ...]) -> tuple[Pass, ...]:
-    """Return the passes to these orders through inputs that have so many columns each."""
+    """Return the passes for these orders. `widths` is the number of columns of each input."""
     places = [(part, place) for part, width in enumerate(widths) for place in range(width)]
     steps, passes = plan(orders), []
     known = {(0,) * len(places)}
@@ -159,15 +164,16 @@ def follow_plan(
     create_graph: bool,
     gradient: Tensor | None = None,
 ) -> tuple[dict[MultiIndex, Tensor], Tensor | None] | None:
-    """Return derivatives shaped as outputs, and the gradient in the inputs of the first pass.
+    """Run the passes. Return the derivatives, shaped as `outputs`, and the first gradient.
 
-    None where Taylor mode is faster or more exact. The `gradient` may be known already.
+    Return None if Taylor mode is faster or more precise. `gradient` replaces the first pass if it
+    is known from an earlier call.
     """
     if one.most is not None:
         size = math.prod(_autograd.output_types(nodes[one.middle])[0].shape)
         if size > one.most or not all(_keeps_digits(nodes[number]) for number in one.silus):
             return None
-    if _autograd.is_memory_missing(nodes):  # PyTorch would read it and crash
+    if _autograd.is_memory_missing(nodes):  # PyTorch would crash.
         return None
     known, first = {one.passes[0].start: outputs}, gradient
     for start, used, found, is_last in one.passes:
@@ -189,7 +195,7 @@ def follow_plan(
 
 
 def _column(gradient: Tensor | None, channel: Tensor, place: int, batch: int) -> Tensor:
-    """Return a column of a gradient, shaped as the channel; zeros where none arrives."""
+    """Return a column of a gradient, shaped as the channel. Return zeros if it is None."""
     if gradient is None:
         return torch.zeros_like(channel)
     if gradient.numel() != channel.numel():
@@ -210,14 +216,14 @@ def _are_in_range(*tensors: Tensor) -> bool:
     return True
 
 
-# --- Plans that are kept
+# --- The cache of plans
 
 
 _plans: dict[Hashable, dict[Hashable, Plan]] = {}
 
 
 def may_be_kept(method: object, rows: object, *flags: object) -> bool:
-    """Return whether these options are valid, and a plan does not depend on them."""
+    """Check whether these options are valid and allow a cached plan."""
     return (
         method == "auto" and rows in _ROWS and all(flag is True or flag is False for flag in flags)
     )
@@ -229,7 +235,7 @@ _ROWS = get_args(RowsArgument)
 def keep_plan(
     request: Hashable, one: Plan, outputs: Tensor, parts: Sequence[Tensor], nodes: Sequence[Node]
 ) -> None:
-    """Keep a plan that numbers these nodes, for graphs of the same shape."""
+    """Cache a plan, whose numbers refer to `nodes`, for graphs with the same structure."""
     read = _read_graph(outputs, parts)
     if read is None or not _EXACT.issuperset(map(type, nodes)):
         return
@@ -246,9 +252,10 @@ def keep_plan(
 def by_kept_plan(
     request: Hashable, outputs: Any, inputs: Any, *, create_graph: bool
 ) -> list[Tensor] | None:
-    """Return what a plan for a graph of this shape gives, None where there is none.
+    """Return the derivatives computed with a cached plan for this graph, None without a plan.
 
-    Nothing is raised: what fails here is computed again, and fails with an error that explains it.
+    Errors are suppressed. The caller then takes the usual path, which raises an error with an
+    explanation.
     """
     parts = inputs if isinstance(inputs, tuple | list) else (inputs,)
     if not _KINDS.issuperset(map(type, (outputs, *parts))):
@@ -281,10 +288,10 @@ def _request_key(request: Hashable, outputs: Tensor, parts: Sequence[Tensor]) ->
 def _read_graph(
     outputs: Tensor, parts: Sequence[Tensor]
 ) -> tuple[tuple[Any, ...], list[Node]] | None:
-    """Return all that labels read of the graph of outputs, and its nodes; None for a large one.
+    """Return a key of the graph of `outputs`, and its nodes. Return None if the graph is large.
 
-    Each node is entered once, and its number is written where it is met again, so that no two
-    different graphs have the same key.
+    The key contains all properties that a proof by labels reads. Each node is visited once. If the
+    walk meets it again, its number is added to the key, so different graphs have different keys.
     """
     root: Any = outputs.grad_fn
     if root is None or any(part.grad_fn is not None for part in parts):

@@ -1,17 +1,17 @@
-"""Truncated algebras: which product of two coefficients lands where.
+"""Truncated algebras: the multiplication tables of the basis elements of series.
 
-A series ``c_0 + c_1 e_1 + c_2 e_2 + ...``, whose coefficients ``[*shape]`` above order 0 stand in a
-stack ``[K, *shape]``, is multiplied by multiplying what the ``e_k`` stand for:
+A series is ``c_0 + c_1 e_1 + c_2 e_2 + ...``. Its coefficients ``[*shape]`` above order 0 form a
+stack ``[K, *shape]``. The algebra defines the products of the basis elements ``e_k``:
 
     powers      e_k = t**k of one direction       e_i e_j = e_{i+j}
     monomials   e_a = t_1**a_1 t_2**a_2 ...       e_a e_b = e_{a+b}
     squares     e_1, ..., e_m and e_{m+1}         e_i e_i = e_{m+1} where i <= n, and else 0
 
-A product that leads out of the algebra is of no interest for the derivatives asked for, so it is
-dropped. ``e_0 = 1`` is left out, as its coefficient is the value that the graph knows already.
+A product outside the algebra does not contribute to the requested derivatives, so it is dropped.
+``e_0 = 1`` is omitted, because its coefficient is the tensor's value, which the graph contains.
 
 Powers are the truncated Taylor polynomials of Griewank and Walther, Evaluating Derivatives, 2nd
-edition, SIAM 2008, chapter 13. Squares carry the first derivatives and half the Laplacian alone, as
+edition, SIAM 2008, chapter 13. Squares carry only the first derivatives and half the Laplacian, as
 the forward Laplacian does: Li et al., A computational framework for neural network-based
 variational Monte Carlo with Forward Laplacian, Nature Machine Intelligence 6, 2024. They are the
 case of the Laplacian in Dangel, Siebert, Zeinhofer and Walther, Collapsing Taylor Mode Automatic
@@ -37,14 +37,14 @@ Indices = tuple[int, ...]  # of coefficients, in ascending order
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Algebra:
-    """Basis elements by ascending degree, and the product of any two of them that stays inside.
+    """The basis elements, in ascending degree, and their multiplication table.
 
-    The degree is what makes differential equations work here: multiplying each coefficient by its
-    degree is a derivation, as a derivative is.
+    Multiplying each coefficient by its degree is a derivation: like a derivative, it satisfies the
+    product rule. The recurrences of elementwise functions are based on it (see `kernels.plans`).
 
     Attributes:
         degrees: d(k), the degree of each basis element.
-        products: k for (i, j) where ``e_i e_j = e_k``; what is not there is zero.
+        products: Maps (i, j) to k if ``e_i e_j = e_k``. All other products are zero.
     """
 
     degrees: tuple[int, ...]
@@ -56,13 +56,13 @@ class Algebra:
         return max(self.degrees)
 
     def with_products(self, left: Indices, right: Indices) -> Indices:
-        """Return the indices of what products of the two lead to."""
+        """Return the indices of all products of a `left` and a `right` basis element."""
         pairs = product(left, right)
         return tuple(sorted({self.products[pair] for pair in pairs if pair in self.products}))
 
     @lru_cache(maxsize=1024)  # noqa: B019 (algebras are few, and cached themselves)
     def generated(self, indices: Indices) -> Indices:
-        """Return the indices that a function of something with these `indices` has."""
+        """Return the indices of a function of a series that has these `indices`."""
         found = set(indices)
         grown = found
         while grown:
@@ -83,13 +83,16 @@ class Algebra:
 
 @cache
 def powers(order: int) -> Algebra:
-    """Make the algebra of one direction: the powers of one infinitesimal up to `order`."""
+    """Return the algebra of one direction: the powers of one variable up to `order`."""
     return monomials(frozenset((power,) for power in range(1, order + 1)))
 
 
 @lru_cache(maxsize=64)
 def monomials(indices: frozenset[MultiIndex]) -> Algebra:
-    """Make the algebra of several columns: monomials, a set that holds each one's divisors."""
+    """Return the algebra of several columns, with one basis element per multi-index.
+
+    `indices` must contain all divisors of its monomials except 1.
+    """
     basis = basis_of(indices)
     place = {index: number for number, index in enumerate(basis)}
     degrees = tuple(map(sum, basis))
@@ -108,18 +111,18 @@ def basis_of(indices: Collection[MultiIndex]) -> list[MultiIndex]:
 
 
 def closure(orders: Collection[MultiIndex]) -> frozenset[MultiIndex]:
-    """Return all multi-indices on the way to `orders`, but for the one of order 0."""
+    """Return all multi-indices that are at most one of `orders` in each entry, except zero."""
     below = {index for order in orders for index in product(*[range(n + 1) for n in order])}
     return frozenset(index for index in below if any(index))
 
 
 @cache
 def squares(directions: int, others: int = 0) -> Algebra:
-    """Make the algebra of the Laplacian: directions whose squares are all one and the same.
+    """Return the algebra of the Laplacian, in which all directions have the same square.
 
-    Products of two different directions are dropped, so the last coefficient collects half of what
-    the second derivatives add up to, and nothing else of second order is computed. The squares of
-    some `others` that follow the directions are dropped as well: their first order is all there is.
+    Products of two different directions are zero. So the last coefficient is half the sum of the
+    second derivatives along the directions, and no other second derivative is computed. The
+    directions are followed by `others`, which have only a first order: their squares are zero.
     """
     last = directions + others
     products = {(direction, direction): last for direction in range(directions)}
@@ -128,7 +131,7 @@ def squares(directions: int, others: int = 0) -> Algebra:
 
 @cache
 def rays(count: int, order: int) -> Algebra:
-    """Make the algebra of several directions, each with its own powers up to `order`.
+    """Return the algebra of several directions, each with its own powers up to `order`.
 
     Products of different directions are dropped. Power p of direction n is the element
     ``(p - 1) count + n``.

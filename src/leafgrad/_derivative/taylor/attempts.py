@@ -1,10 +1,10 @@
-"""Which scales are tried, and how it is seen whether one of them was fine.
+"""The scales to try, and the limits that show whether a scale avoided overflow and underflow.
 
-A scale (see `scale`) is named by its bias: the coefficient of the highest order asked for comes out
-as its derivative times 2**bias, so that bias is the room below it, in bits, at the cost of the room
-above. What leaves the range below, and so is zero or inexact, does so unseen; what leaves it above
-is infinite, and is seen. So the first attempts have a large bias, and a look at the coefficients
-``[K, *batch, *channels]`` of the outputs (see `range_check`) decides whether one was enough:
+A scale (see `scale`) is described by its bias: the coefficient of the highest order is its
+derivative times 2**bias. A larger bias gives more room for small numbers and less for large ones.
+Underflow goes unnoticed, because the result is zero or inexact. Overflow is visible, because the
+result is infinite. So the first attempts have a large bias. A check of the coefficients
+``[K, *batch, *channels]`` of the outputs (see `range_check`) decides whether to continue:
 
     inputs        order   first attempt               then
     up to single  <= 2    single precision, bias 0    double precision, bias 300
@@ -13,9 +13,9 @@ is infinite, and is seen. So the first attempts have a large bias, and a look at
     double        <= 2    double precision, bias 0    double precision, bias 600
     double        > 2     double precision, bias 100  double precision, bias 600
 
-Where all of that fails, as where one row is far larger than another, a `search` goes from bias 600
-down by 900 bits a step, which is nearly all that double precision has above one, and each row takes
-the first scale that fits it.
+If all of these fail, for example because the rows differ widely in size, a `search` starts at bias
+600 and goes down in steps of 900 bits. This is nearly the whole range of double precision above
+one. Each row uses the first scale that fits.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ _MOST = 2.0**_STEP
 
 
 class Room(NamedTuple):
-    """Between which limits coefficients are where none has left the range on the way.
+    """Limits for the coefficients of the outputs that exclude overflow and underflow on the way.
 
-    What was too large on the way is infinite, or not a number, until the end. But what was too
-    small is zero, or has lost places, and is not seen at the end where it was multiplied by
-    something large afterwards; this would be so large itself, then, that it is seen.
+    An intermediate overflow gives infinity or NaN, which stays until the end. An intermediate
+    underflow gives zero or an inexact number, and a large factor afterwards can hide it. But such a
+    factor would be large enough to violate the upper limit.
 
     Attributes:
-        lowest: Of what is asked for.
-        highest: Of any coefficient.
-        large: The value from which on what is lower is not trusted.
+        lowest: The lower limit of the requested coefficients.
+        highest: The upper limit of all coefficients.
+        large: Coefficients below `lowest` are accepted if all outputs are smaller than this.
     """
 
     lowest: float
@@ -53,14 +53,17 @@ class Room(NamedTuple):
     large: float = 0
 
     def holds(self, coefficients: Tensor, asked: Tensor, values: Tensor, dims: list[int]) -> Tensor:
-        """Return where all of ``[K, *batch, *channels]`` along axes is in range: ``[*batch]``."""
+        """Return which rows of ``[K, *batch, *channels]`` satisfy the limits, ``[*batch]``.
+
+        `dims` are the axes of coefficients and channels.
+        """
         fit = coefficients.abs().amax(dims) <= self.highest
         is_trusted = asked.abs().amin(dims) >= self.lowest
         return fit & (is_trusted | (values.abs().amax(dims) < self.large))
 
 
 class Attempt(NamedTuple):
-    """A scale, and the limits that tell whether it is fine."""
+    """A scale, and the limits that show whether it fits."""
 
     scale: Scale
     room: Room
@@ -68,12 +71,12 @@ class Attempt(NamedTuple):
 
 @lru_cache(maxsize=256)
 def attempts(dtype: torch.dtype, factorial: int, order: int) -> tuple[Attempt, Attempt | None]:
-    """Return what is tried first where inputs have this dtype, and what after it.
+    """Return the first attempt for inputs of this dtype, and the second one or None.
 
-    Nothing is carried in half precision, and in single precision no more than a few orders. From
-    there, double precision has all the range that there can be need for below the coefficients. Up
-    to order 2, zeros are common, and trusted unless what is differentiated is large; of order 1,
-    nothing is a power of what is small.
+    Coefficients are never in half precision, and in single precision only for low orders. For
+    inputs in single precision or less, double precision cannot underflow. Up to order 2, zero
+    derivatives are common. They are accepted unless the outputs are large. At order 1, there is no
+    lower limit, because no powers of small numbers occur.
     """
     bias, large = (0, 2.0**30) if order <= _PLAIN else (20, 0)
     if dtype == torch.float64:
@@ -89,12 +92,15 @@ def attempts(dtype: torch.dtype, factorial: int, order: int) -> tuple[Attempt, A
 
 @lru_cache(maxsize=256)
 def search(factorial: int, order: int) -> tuple[Attempt, ...]:
-    """Return what is tried then, from much room below the coefficients to much above them."""
+    """Return the attempts of the search, from the largest bias to the smallest."""
     biases = range(600, min(-300, -64 * order) - 1, -_STEP)
     scales = (_make_scale(torch.float64, factorial, order, bias) for bias in biases)
     return tuple(Attempt(scale, Room(0, _MOST)) for scale in scales)
 
 
 def _make_scale(dtype: torch.dtype, factorial: int, order: int, bias: int) -> Scale:
-    """Return the scale that multiplies what the factorial divides, of this order, by 2**bias."""
+    """Return the scale for which the coefficient of this order is its derivative times 2**bias.
+
+    `factorial` is the derivative divided by the unscaled coefficient.
+    """
     return Scale(dtype, (round((math.log2(factorial) + bias) / order),))

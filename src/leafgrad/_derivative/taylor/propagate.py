@@ -1,14 +1,14 @@
-"""The walk: a series goes from the inputs to the outputs, node by node.
+"""Propagate a series from the inputs to the outputs of a recorded graph, node by node.
 
-A node that computed ``y = F(x_1, x_2, ...)`` from values a_i gets the series of its inputs, h_i
-``[K, *shape of x_i]`` or None for zero, and the rule of its kind computes from them
+Let a node have computed ``y = F(x_1, x_2, ...)`` from values a_i. The rule of its kind takes the
+series of the inputs, h_i ``[K, *shape of x_i]`` or None for zero, and computes
 
     F(a_1 + h_1, a_2 + h_2, ...) - F(a_1, a_2, ...)    [K, *shape of y]
 
-truncated to the algebra. All rules are linear maps or truncated power series of the coefficients,
-so that one walk carries all orders. It goes through the recorded graph as the forward once did,
-from the inputs to the outputs: the Taylor mode of Griewank and Walther, Evaluating Derivatives, 2nd
-edition, SIAM 2008, chapter 13. A series is dropped when nobody reads it any more.
+truncated to the algebra. All rules are linear maps or truncated power series, so one walk computes
+all orders. The walk visits the nodes in the order of the forward pass. This is the Taylor mode of
+Griewank and Walther, Evaluating Derivatives, 2nd edition, SIAM 2008, chapter 13. A series is freed
+after its last use.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from leafgrad._messages import message
 
 
 def replay(path: _autograd.Path, seed: Series, *, is_in_backward: bool = False) -> Series | None:
-    """Return the series ``[K, *shape of outputs]`` of a path's end, None where it is zero.
+    """Return the series ``[K, *shape of outputs]`` at the end of a path, None if it is zero.
 
-    The seed, ``[K, *shape of inputs]``, is the series where gradients arrive at the inputs.
+    The seed, ``[K, *shape of inputs]``, is the series of the inputs, where the path starts.
     """
     known: dict[object, Series] = {path.start: seed}
     last = {edge: node for node, edges in path.nodes.items() for edge in edges}
@@ -46,7 +46,7 @@ def replay(path: _autograd.Path, seed: Series, *, is_in_backward: bool = False) 
             edge = edges[place]
             if last.get(edge) is node:
                 known.pop(edge, None)
-            else:  # it is read again, and is not to be computed again
+            else:  # The series is read again later, so materialise it once.
                 inputs[place] = known[edge] = series.computed()
         step = step_at(node, edges, seed.dtype, is_in_backward=is_in_backward)
         rule = rule_of(node, step.name)
@@ -71,7 +71,7 @@ def check_rules(path: _autograd.Path) -> None:
 def step_at(
     node: Node, edges: _autograd.Successors, dtype: torch.dtype, *, is_in_backward: bool = False
 ) -> Step:
-    """Return the step at a node, of which nothing is known yet."""
+    """Return the step of a node, with an empty cache of saved arguments."""
     return Step(
         node=node,
         successors=edges,
@@ -85,7 +85,10 @@ def step_at(
 def check_results(
     step: Step, given: int, read: Container[object], end: _autograd.Edge | None
 ) -> None:
-    """Raise where a result is read that the rule does not give, as what a norm divided by."""
+    """Raise `Unsupported` if the path uses a result that the rule does not compute.
+
+    An example is the saved scale of a normalisation. `given` is the number of computed results.
+    """
     edges = [(step.node, number) for number in range(given, len(step.results))]
     if any(edge in read or edge == end for edge in edges):
         reason = Unsupported("reason.results", count=given, all=len(step.results))
@@ -93,7 +96,7 @@ def check_results(
 
 
 def results_of(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
-    """Return the series of each result, ``[K, *its shape]``, by the rule of the node."""
+    """Apply the rule of a node and return the series of each result, ``[K, *its shape]``."""
     try:
         if not rule.is_for_complex:
             _check_real(inputs)
@@ -111,21 +114,21 @@ def results_of(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Seque
 
 
 def _check_real(parts: Iterable[Series | _autograd.TensorType | None]) -> None:
-    """Raise where one of the dtypes is complex."""
+    """Raise `Unsupported` if one of the dtypes is complex."""
     for part in parts:
         if part is not None and part.dtype.is_complex:
             raise Unsupported("reason.complex")
 
 
 def _as_tuple(results: Result) -> Sequence[Series | None]:
-    """Return what a rule gave as a series ``[K, *its shape]`` for each result."""
+    """Convert a rule's return value to one series ``[K, *its shape]`` per result."""
     if results is None or isinstance(results, Series):
         return (results,)
     return (results.series,) if isinstance(results, Jet) else results
 
 
 def _fit_series(step: Step, series: Series, result: _autograd.TensorType) -> Series:
-    """Return a series ``[K, *shape of the result]``, with no less precision than this."""
+    """Return the series in the shape of the result, and in at least the result's precision."""
     shape = tuple(result.shape)
     if series.shape != shape:
         series = series.broadcast(shape)
@@ -135,7 +138,10 @@ def _fit_series(step: Step, series: Series, result: _autograd.TensorType) -> Ser
 
 
 def _describe(node: Node) -> str:
-    """Name a node that has no rule, and say where its function is if it can get one."""
+    """Return a sentence about a node that has no rule.
+
+    For a custom function, it names the source line, because the user can register a rule for it.
+    """
     name, function = _autograd.node_name(node), _autograd.forward_class(node)
     if function is None:
         return message("derivative.no-rule", node=name)

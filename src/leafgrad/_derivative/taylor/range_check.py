@@ -1,4 +1,4 @@
-"""Check whether any coefficient of the outputs left the range of its dtype.
+"""Check the coefficients of the outputs for overflow and underflow.
 
 The outputs are ``[*batch, *channels]``, their coefficients ``[K, *batch, *channels]``.
 """
@@ -15,9 +15,9 @@ from leafgrad._derivative.taylor.algebra import Indices
 from leafgrad._derivative.taylor.attempts import Attempt, Room
 from leafgrad._derivative.taylor.series import Series
 
-Factorials = Mapping[int, int]  # what a coefficient is multiplied by, by the index asked for
+Factorials = Mapping[int, int]  # index of a requested coefficient -> its factorial
 
-_NEAR = 8  # in eps: what is less exact may have left the range
+_NEAR = 8  # The largest rounding error, in eps. A larger difference may be due to underflow.
 
 
 class RangeCheck(NamedTuple):
@@ -34,11 +34,14 @@ class RangeCheck(NamedTuple):
     asked: Factorials
 
     def fits(self, found: Series, room: Room) -> bool:
-        """Return whether all of ``[K, *batch, *channels]`` is in the room, as `rows_that_fit`."""
+        """Check whether all rows of the series ``[K, *batch, *channels]`` satisfy the limits."""
         return self.fits_plainly(found, room) or bool(self.rows_that_fit(found, room).all())
 
     def fits_plainly(self, found: Series, room: Room) -> bool:
-        """Return whether all of ``[K, *batch, *channels]`` is in the room, in less time."""
+        """Check quickly whether all coefficients ``[K, *batch, *channels]`` satisfy the limits.
+
+        This is stricter than `fits`: it makes no exception for small values or NaN.
+        """
         sizes = found.stack.detach().abs()
         lowest, highest = sizes.aminmax()
         if not highest.item() <= room.highest:
@@ -48,7 +51,7 @@ class RangeCheck(NamedTuple):
         return self._part(found.indices, sizes).min().item() >= room.lowest
 
     def rows_that_fit(self, found: Series, room: Room) -> Tensor:
-        """Return for each row, ``[*batch]``, whether all is in the room, or outputs no number."""
+        """Return which rows, ``[*batch]``, satisfy the limits or have NaN in the outputs."""
         part, shape = self._part(found.indices, found.stack), self.outputs.shape
         dims = [0, *range(1 + self.batch, 1 + len(shape))]
         values = self.outputs.unsqueeze(0)
@@ -56,7 +59,12 @@ class RangeCheck(NamedTuple):
         return fit | values.isnan().any(dims)
 
     def confirms(self, found: Series, tried: Attempt, exact: Series, better: Attempt) -> bool:
-        """Return whether all of ``[K, *batch, *channels]`` that does not fit is tiny in both."""
+        """Check whether a more precise attempt confirms coefficients below the lower limit.
+
+        `found` was computed with the attempt `tried`, and `exact` with `better`. Both series are
+        ``[K, *batch, *channels]``. Each requested coefficient of `found` must be above the lower
+        limit or equal to that of `exact` up to rounding.
+        """
         if not self.fits(found, Room(0, tried.room.highest)):
             return False
         near = _NEAR * torch.finfo(tried.scale.dtype).eps
@@ -72,7 +80,7 @@ class RangeCheck(NamedTuple):
         return True
 
     def _part(self, indices: Indices, stack: Tensor) -> Tensor:
-        """Return what is asked for of a stack ``[K, ...]``, as a view where it is in one piece."""
+        """Return the requested coefficients of a stack ``[K, ...]``, as a view if possible."""
         places = [place for place, index in enumerate(indices) if index in self.asked]
         first, last = places[0], places[-1] + 1
         return stack[first:last] if last - first == len(places) else stack[places]

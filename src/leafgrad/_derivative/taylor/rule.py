@@ -1,8 +1,8 @@
-"""The rule of a kind of node, and the step of the walk that it is called with.
+"""The Taylor rule of a kind of node, and the step (one node of the walk) that it is called with.
 
-A rule gets the step and a series h_i ``[K, *shape of x_i]``, or None, for each input x_i of the
-operation y = F(x_1, ...), and returns ``F(a + h) - F(a)``, ``[K, *shape of y]``, for the values a
-that the node saved (see `propagate`).
+A rule takes the step and, for each input x_i of the operation y = F(x_1, ...), a series h_i
+``[K, *shape of x_i]`` or None for zero. It returns the series ``F(a + h) - F(a)``,
+``[K, *shape of y]``, for the values a that the node saved (see `propagate`).
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ Propagate = Callable[..., Result]  # of a step and a series, or None, for each i
 
 
 class Rule(NamedTuple):
-    """How series pass through one kind of node, and what is known of the kind.
+    """The Taylor rule of one kind of node, and properties of this kind.
 
     Attributes:
-        propagate: Computes the series of the results from those of the inputs.
-        rowwise: Whether the kind is elementwise, whatever the node holds: each element of the
-            result depends on the elements that broadcasting puts in its place.
-        has_exact_type: Whether the series has the shape and dtype of the node's only result, so
-            that neither is asked.
-        is_for_complex: Whether it holds for complex numbers as well, as it does for what is linear
-            or holomorphic.
+        propagate: Computes the series of the results from the series of the inputs.
+        rowwise: Whether all nodes of this kind are elementwise: each element of the result depends
+            only on the input elements that are broadcast to its position.
+        has_exact_type: Whether the returned series always has the shape and dtype of the node's
+            only result, so that neither needs a check.
+        is_for_complex: Whether the rule is correct for complex numbers too, as rules of linear or
+            holomorphic functions are.
     """
 
     propagate: Propagate
@@ -44,23 +44,23 @@ class Rule(NamedTuple):
 
 
 def make_rules(table: Mapping[str, Propagate], **properties: bool) -> dict[str, Rule]:
-    """Make the rules of kinds of nodes that have the same properties, by PyTorch's names."""
+    """Return rules with the same properties for a table of PyTorch's node names."""
     return {name: Rule(propagate, **properties) for name, propagate in table.items()}
 
 
 class Step(NamedTuple):
-    """A node on the path."""
+    """A node on the path, as a rule sees it."""
 
     node: Node
     successors: _autograd.Successors
     name: str
-    dtype: torch.dtype  # of coefficients, which no value is less precise than
-    is_in_backward: bool  # where a checkpoint lets each look happen once
-    seen: dict[str, Any]  # what it saved, as far as it was asked for
+    dtype: torch.dtype  # The dtype of the coefficients. All values are at least this precise.
+    is_in_backward: bool  # In a backward pass, a checkpoint unpacks each saved tensor only once.
+    seen: dict[str, Any]  # a cache of the saved arguments that were read
 
     @property
     def results(self) -> Sequence[_autograd.TensorType]:
-        """What the node knows of the tensors that its operation made."""
+        """The shape and dtype of each result of the operation."""
         return _autograd.output_types(self.node)
 
     @property
@@ -83,13 +83,13 @@ class Step(NamedTuple):
         return tensor
 
     def wide(self, dtype: torch.dtype) -> torch.dtype:
-        """Return a dtype, made as precise as that of coefficients."""
+        """Return the dtype, widened to at least the precision of the coefficients."""
         return wider(dtype, self.dtype)
 
     def _usable(self, name: str, value: Any) -> Any:
-        """Return a tensor in the dtype of coefficients, where its own is less precise.
+        """Return a saved value; tensors get at least the precision of the coefficients.
 
-        Raise where its memory is gone, which kills the process that reads it.
+        Raise an error if the tensor's memory is gone, because reading it would crash the process.
         """
         if not isinstance(value, Tensor):
             return value
@@ -110,7 +110,7 @@ class Step(NamedTuple):
         return dim - len(self.shape) if dim >= 0 else dim
 
     def dims(self, x: Series) -> list[int]:
-        """Return the saved axes of ``[K, *shape]``, counted from the end; none means all."""
+        """Return the saved axes of ``[K, *shape]``, counted from the end; all if none are saved."""
         dims = self.saved("dim")
         dims = [dims] if isinstance(dims, int) else dims
         return [x.from_end(dim) for dim in dims or range(x.ndim)]

@@ -1,14 +1,13 @@
-"""Powers of two that keep coefficients within the range of their dtype.
+"""Scales: powers of two that keep coefficients from overflow and underflow.
 
-A coefficient c_d of degree d is a derivative divided by d!, which leaves the range of a dtype long
-before the derivative does. Where the first order of the inputs ``[n, *batch, *columns]`` is
-multiplied by ``2**e``, each coefficient ``[*batch, *channels]`` comes out multiplied by its power,
-and without being rounded:
+A coefficient c_d of degree d is a derivative divided by d!. It underflows long before the
+derivative does. If the first order of the inputs, ``[n, *batch, *columns]``, is multiplied by
+``2**e``, each coefficient ``[*batch, *channels]`` is multiplied by ``2**(d e)``, without rounding:
 
     inputs x + 2**e t        outputs 2**(d e) c_d        derivative d! 2**(-d e) (2**(d e) c_d)
 
-So a scale costs nothing on the way, and is undone where the derivatives are given. Each row of the
-batch may have an exponent e of its own.
+So a scale costs nothing during the walk. It is removed when the derivatives are computed from the
+coefficients. Each row of the batch may have a different exponent e.
 """
 
 from __future__ import annotations
@@ -21,16 +20,16 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-_LARGEST = {torch.float32: 100, torch.float64: 900}  # powers of two well within the range
+_LARGEST = {torch.float32: 100, torch.float64: 900}  # Exponents e for which 2**e cannot overflow.
 
 
 class Scale(NamedTuple):
-    """The dtype of the coefficients, and what the first order of the inputs is multiplied by.
+    """The dtype of the coefficients, and the power of two that multiplies the inputs' first order.
 
     Attributes:
-        dtype: The dtype.
-        exponents: Of powers of two.
-        rows: Which of these is that of each row of the batch, None where all have the first.
+        dtype: The dtype of the coefficients.
+        exponents: The exponents of the powers of two.
+        rows: The number of the exponent of each row, ``[*batch]``. None if all use the first one.
     """
 
     dtype: torch.dtype
@@ -40,7 +39,7 @@ class Scale(NamedTuple):
     def seed(self, units: Tensor) -> Tensor:
         """Return the first order of the inputs ``[n, *batch, columns]`` times the scale.
 
-        It is a new tensor, into which a rule or a user may write.
+        It is a new tensor, because a rule may modify it in place.
         """
         if self.rows is None:
             exponent = self.exponents[0]
@@ -48,7 +47,10 @@ class Scale(NamedTuple):
         return _by_row(self.rows, units, [(2.0**exponent,) for exponent in self.exponents], 1)
 
     def derivative(self, coefficient: Tensor, factorial: int, degree: int) -> Tensor:
-        """Return a coefficient ``[*batch, *channels]`` times its factorial, without the scale."""
+        """Return the derivative for a coefficient ``[*batch, *channels]``.
+
+        This multiplies the coefficient by its factorial and removes the scale.
+        """
         largest = _LARGEST[self.dtype]
         if self.rows is not None:
             factors = [_factors(factorial, -degree * e, largest) for e in self.exponents]
@@ -59,9 +61,10 @@ class Scale(NamedTuple):
 
 
 def _by_row(rows: Tensor, tensor: Tensor, factors: Sequence[Sequence[float]], first: int) -> Tensor:
-    """Return a tensor ``[..., *batch, ...]`` with each row times the factors that are its own.
+    """Multiply each row of a tensor ``[..., *batch, ...]`` by all of its factors.
 
-    The axes of `rows`, ``[*batch]``, are those of the tensor from the axis `first` on.
+    `rows`, ``[*batch]``, selects the row's entry of `factors`. The axes of the batch start at the
+    tensor's axis `first`.
     """
     count = max(map(len, factors))
     padded = [[*own, *[1.0] * (count - len(own))] for own in factors]
@@ -73,9 +76,10 @@ def _by_row(rows: Tensor, tensor: Tensor, factors: Sequence[Sequence[float]], fi
 
 @lru_cache(maxsize=256)
 def _factors(factorial: int, power: int, largest: int) -> tuple[float, ...]:
-    """Return factors whose product is ``factorial * 2**power``, none far beyond ``2**largest``.
+    """Return factors whose product is ``factorial * 2**power``, each at most about ``2**largest``.
 
-    They are all above one, or all below it, so what is on the way is in range where the end is.
+    All factors are at least one or all are at most one. So intermediate products cannot overflow or
+    underflow unless the final product does.
     """
     bits = factorial.bit_length() - 1
     mantissa, power = factorial / (1 << bits), power + bits
