@@ -1,13 +1,13 @@
-"""Rules for functions of each element by itself: powers, exponentials, angles, activations.
+"""Rules for elementwise functions: powers, exponentials, trigonometric functions, activations.
 
-All of them keep the shape: of a value a ``[*shape]`` and a series h ``[K, *shape]`` they return
-``F(a + h) - F(a)``, ``[K, *shape]``. There are three ways to it:
+For a value a, ``[*shape]``, and a series h, ``[K, *shape]``, a rule returns ``F(a + h) - F(a)``,
+``[K, *shape]``. It uses one of three methods:
 
     by an addition theorem     exp(a + h) = exp(a) exp(h), from a recurrence for exp(h) - 1
     by the derivative          F(a + h) - F(a) is the integral of F'(a + h) over h
     by products                silu(x) = x sigmoid(x)
 
-The first two are those of Griewank and Walther, Evaluating Derivatives, 2nd edition, SIAM 2008,
+The first two are described in Griewank and Walther, Evaluating Derivatives, 2nd edition, SIAM 2008,
 chapter 13.
 """
 
@@ -32,7 +32,10 @@ from leafgrad._derivative.taylor.series import Series
 def _compose_or_else(
     derivatives: Derivatives, otherwise: Callable[[Step, Series], Series | None]
 ) -> Callable[[Step, Series], Series | None]:
-    """Make the rule ``[K, *shape]`` of a function by derivatives, or otherwise from order 5."""
+    """Return a rule that uses the given derivatives up to order `MOST`.
+
+    For higher orders and for complex numbers, the rule calls `otherwise`.
+    """
 
     def rule(step: Step, x: Series) -> Series | None:
         if x.algebra.order > MOST or x.dtype.is_complex:
@@ -100,9 +103,9 @@ def _power_of_number(step: Step, exponent: Series) -> Series:
 
 
 def _power_of_tensor(step: Step, base: Series | None, exponent: Series | None) -> Series | None:
-    """Return the power of one tensor by another, of the broadcast shape.
+    """Return one tensor to the power of another, of the broadcast shape.
 
-    With a constant exponent it is the binomial series, else the exponential of exponent times log.
+    A constant exponent uses the binomial series. Otherwise the result is ``exp(exponent * log)``.
     """
     value = step.tensor("self")
     if base is not None and exponent is None:
@@ -120,21 +123,21 @@ def _power_of_tensor(step: Step, base: Series | None, exponent: Series | None) -
 def _binomials(value: Tensor, exponent: Tensor, order: int) -> list[Tensor]:
     """Return ``binomial(exponent, d) value**(exponent - d)``, ``[*shape]``, from d = 1 on.
 
-    They are zeros from where a whole exponent ends.
+    For a nonnegative integer exponent, they are zero for all d above it.
     """
     coefficients, factor = [], torch.ones_like(exponent)
     for degree in range(1, order + 1):
         factor = factor * (exponent - degree + 1) / degree
-        is_over = (factor == 0) & (value == 0)  # and not infinite there
+        is_over = (factor == 0) & (value == 0)  # Avoid 0 * inf.
         coefficients.append(factor * value ** torch.where(is_over, 1, exponent - degree))
     return coefficients
 
 
-# --- Functions whose series follows from that of their slope
+# --- Functions computed by integration of their derivative
 
 
 def _with_slope(slope: Callable[[Jet], Jet]) -> Callable[[Step, Series], Series]:
-    """Make the rule of a function with this derivative, which it integrates, shape for shape."""
+    """Return the rule of an elementwise function that integrates its derivative, `slope`."""
     return lambda step, x: integral(slope(step.jet("self", x)), x)
 
 
@@ -144,7 +147,10 @@ def _bell(x: Jet) -> Jet:
 
 
 def _softplus(step: Step, x: Series) -> Series | None:
-    """Return the integral of ``sigmoid(beta x)``, of the shape of x, or x beyond the threshold."""
+    """Return softplus, of the shape of x: the integral of ``sigmoid(beta x)``.
+
+    If ``beta x`` exceeds the threshold, softplus is x, as in PyTorch.
+    """
     beta, threshold = step.saved("beta"), step.saved("threshold")
     if x.algebra.order <= MOST:
         inner = step.tensor("self") if beta == 1 else step.tensor("self") * beta
@@ -158,12 +164,12 @@ def _softplus(step: Step, x: Series) -> Series | None:
 def _atan(step: Step, x: Series) -> Series:
     """Return the integral of ``1 / (1 + x**2)``, of the shape of x.
 
-    Where the square would leave the range, x and 1 are made small first: ``s**2 / ((s x)**2 +
-    s**2)``.
+    If the square would overflow, x and 1 are first multiplied by a small factor s. The slope is
+    then ``s**2 / ((s x)**2 + s**2)``.
     """
     jet = step.jet("self", x)
     half = math.frexp(torch.finfo(jet.value.dtype).max)[1] // 2
-    is_far = jet.value.abs() > 2.0 ** (half - 2)  # so that the square would leave the range
+    is_far = jet.value.abs() > 2.0 ** (half - 2)  # The square would overflow.
     small = torch.where(is_far, 2.0 ** (-half * 3 // 2), 1).to(jet.value.dtype)
     near = jet * small
     slope = (near * near + small * small).reciprocal()
@@ -184,14 +190,17 @@ def _acosh(step: Step, x: Series) -> Series:
 
 
 def _integral_of_root(slope: Tensor, value: Tensor, x: Series) -> Series:
-    """Return the integral of ``1 / sqrt(x**2 + c)``, whose value is `slope`, of the shape of x."""
+    """Return the integral of ``1 / sqrt(x**2 + c)``, of the shape of x.
+
+    `slope` is the value of the integrand and `value` the value of x.
+    """
     return integral(Jet(slope, jets.rsqrt_from(slope, jets.square(value, x))), x)
 
 
 def _atan2(step: Step, y: Series | None, x: Series | None) -> Series | None:
     """Return the integral of ``(x dy - y dx) / (x**2 + y**2)``, of the broadcast shape.
 
-    Both are divided by the root of the squares of their values first, which leave no range then.
+    Both are first divided by the hypotenuse of their values, so that their squares cannot overflow.
     """
     up, right = step.jet("self", y), step.jet("other", x)
     scale = _one_over_hypotenuse(up.value, right.value)
@@ -204,12 +213,12 @@ def _atan2(step: Step, y: Series | None, x: Series | None) -> Series | None:
 
 
 def _one_over_hypotenuse(one: Tensor, other: Tensor) -> Tensor:
-    """Return ``1 / sqrt(one**2 + other**2)``, ``[*shape]``, whose squares leave no range."""
+    """Return ``1 / sqrt(one**2 + other**2)``, ``[*shape]``, without overflow of the squares."""
     return torch.hypot(one, other).reciprocal()
 
 
 def _hypot(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return the root of the sum of two squares, of the broadcast shape."""
+    """Return ``sqrt(x**2 + y**2)``, of the broadcast shape."""
     squares = [
         jets.square(step.tensor(name), series)
         for name, series in (("self", x), ("other", y))
@@ -224,8 +233,11 @@ def _log_add_exp(step: Step, x: Series | None, y: Series | None) -> Series | Non
 
 
 def _log_of_sum(one: Jet, two: Jet) -> Series | None:
-    """Return the integral of ``sigmoid(x - y) dx + sigmoid(y - x) dy``, of the broadcast shape."""
-    are_gone = (one.value == two.value) & one.value.isinf()  # exponentials of zero, as masks make
+    """Return ``log(exp(x) + exp(y))``, of the broadcast shape.
+
+    It is the integral of ``sigmoid(x - y) dx + sigmoid(y - x) dy``.
+    """
+    are_gone = (one.value == two.value) & one.value.isinf()  # Masks set both to -inf.
     difference = one - two
     value = difference.value.masked_fill(are_gone, 0)
     share = Jet(value, difference.series).sigmoid()
@@ -262,7 +274,7 @@ def _mish(step: Step, x: Series) -> Series | None:
 
 
 def _gelu(step: Step, x: Series) -> Series | None:
-    """Return x times its distribution function, of the shape of x."""
+    """Return GELU, exact or with the tanh approximation, of the shape of x."""
     if step.saved("approximate") == "tanh":
         jet = step.jet("self", x)
         argument = (jet + jet * jet * jet * 0.044715) * math.sqrt(8 / math.pi)
@@ -271,7 +283,7 @@ def _gelu(step: Step, x: Series) -> Series | None:
 
 
 def _gelu_by_gate(step: Step, x: Series) -> Series | None:
-    """Return x times its normal distribution function, of the shape of x."""
+    """Return x times the normal distribution function of x, of the shape of x."""
     jet = step.jet("self", x)
     share = torch.special.erfc(jet.value * -math.sqrt(0.5)) / 2
     density = _bell(jet * math.sqrt(0.5)) * math.sqrt(0.5 / math.pi)

@@ -1,7 +1,7 @@
 """Rules for determinants, inverses, systems of equations and Cholesky factors.
 
-Of a value A ``[..., n, n]`` and its series H ``[K, ..., n, n]``, with N = A^-1 H, which has the
-shape of H, and with d(k) for the degree of the index k, here in one direction:
+Let A ``[..., n, n]`` be a value, H ``[K, ..., n, n]`` its series, N = A^-1 H (of the shape of H),
+and d(k) the degree of the index k. In one direction, the recurrences are
 
     solution    (A + H) X = B       X_k = (A^-1 B_k - N_k X_0) - sum_{j<k} N_{k-j} X_j
     inverse     Y = (I + N)^-1 - I      Y_k = -N_k - sum_{j<k} N_{k-j} Y_j
@@ -40,7 +40,8 @@ Solve = Callable[[Series], Series]  # A^-1 times each coefficient [K, ..., n, m]
 
 # --- Determinants
 
-# Up to this size, a determinant by products is exact to 100 times the rounding of the largest one.
+# Up to this size, a determinant computed by products has an error of at most 100 times the rounding
+# error of its largest product.
 _BY_PRODUCTS = 8
 
 
@@ -59,7 +60,7 @@ def _determinant(step: Step, x: Series) -> Series | None:
 def _log_of_determinant(value: Tensor, x: Series) -> Series:
     """Return ``log det(A + H) - log det(A)``, ``[K, ...]``.
 
-    A trace of a product takes the elements that the diagonal is made of, and no others.
+    The trace of a product is computed from its diagonal only, without the whole product.
     """
     n = _times_inverse(value)(x)
     slope = n.weighted()
@@ -75,7 +76,10 @@ def _log_of_determinant(value: Tensor, x: Series) -> Series:
 
 @lru_cache(maxsize=1024)
 def _factors(algebra: Algebra, indices: Indices) -> Indices:
-    """Return the indices of a function of a series with these, whose product with it stays."""
+    """Return the indices that a function of a series with `indices` needs as a factor.
+
+    These are the indices whose product with one of `indices` lies in the algebra.
+    """
     found = algebra.generated(indices)
     return tuple(j for j in found if any((i, j) in algebra.products for i in indices))
 
@@ -96,14 +100,18 @@ def _determinant_by_products(x: Jet) -> Jet:
 
 
 def _mu(matrix: Tensor) -> Tensor:
-    """Return ``[..., n, n]`` above the diagonal, and on it minus the sum of what follows."""
+    """Return mu of Bird's algorithm for a matrix ``[..., n, n]``: a triangular matrix.
+
+    It equals the given matrix above the diagonal. Each diagonal element is minus the sum of the
+    later diagonal elements.
+    """
     diagonal = matrix.diagonal(dim1=-2, dim2=-1)
     after = diagonal.flip(-1).cumsum(-1).flip(-1) - diagonal
     return matrix.triu(1) - after.diag_embed()
 
 
 def linear(function: Callable[[Tensor], Tensor], x: Series) -> Series:
-    """Return what a linear function of matrices, shape for shape, makes of each coefficient."""
+    """Apply a linear function that preserves the shape of matrices to each coefficient."""
     return x.changed(function(x.full(-2, -1)))
 
 
@@ -118,7 +126,10 @@ def _invert(step: Step, x: Series) -> Series:
 
 
 def _solve(step: Step, a: Series | None, b: Series | None) -> Series | None:
-    """Return X, ``[K, ..., n, m]`` or a vector ``[K, ..., n]``, of ``A X = B`` or ``X A = B``."""
+    """Return X, the solution of ``A X = B`` or ``X A = B``.
+
+    X is ``[K, ..., n, m]``, or ``[K, ..., n]`` if B is a vector.
+    """
     value, result = step.tensor("A"), step.tensor("result")
     if step.saved("left"):
         return solution(solver_of(value), value, a, b, result)
@@ -128,7 +139,7 @@ def _solve(step: Step, a: Series | None, b: Series | None) -> Series | None:
 
 
 def _solve_triangular(step: Step, a: Series | None, b: Series | None) -> Series | None:
-    """Return X, ``[K, ..., n, m]``, of ``A X = B`` or ``X A = B``, where A is a triangle."""
+    """Return X, ``[K, ..., n, m]``, for ``A X = B`` or ``X A = B`` with a triangular matrix A."""
     value, result, upper = step.tensor("self"), step.tensor("result"), step.saved("upper")
     is_unit = step.saved("unitriangular")
     if a is not None:
@@ -150,13 +161,14 @@ def _solve_triangular(step: Step, a: Series | None, b: Series | None) -> Series 
 def solution(
     solve: Solve, value: Tensor, a: Series | None, b: Series | None, result: Tensor
 ) -> Series | None:
-    """Return the series of the solution X of ``A X = B`` whose value is the result.
+    """Return the series of X, the solution of ``A X = B``.
 
     Args:
-        solve: Multiplies by A^-1.
+        solve: Multiplies a series by A^-1.
         value: A, ``[..., n, n]``.
-        a: Its series, ``[K, ..., n, n]``.
-        b: That of B, ``[K, ..., n, m]``, or ``[K, ..., n]`` for vectors, as is what is returned.
+        a: The series of A, ``[K, ..., n, n]``.
+        b: The series of B, ``[K, ..., n, m]``, or ``[K, ..., n]`` for vectors. The returned series
+            has the same form.
         result: The value of X, ``[..., n, m]`` or ``[..., n]``.
     """
     if result.dim() < value.dim():
@@ -173,7 +185,10 @@ def solution(
 
 
 def solver_of(value: Tensor) -> Solve:
-    """Return what multiplies by the inverse of a value ``[..., n, n]``, unless it has none."""
+    """Return a function that multiplies series by the inverse of a value ``[..., n, n]``.
+
+    The function raises `Unsupported` if the value is singular.
+    """
 
     def solve(columns: Tensor) -> Tensor:
         solution: Tensor
@@ -185,19 +200,19 @@ def solver_of(value: Tensor) -> Solve:
 
 
 def _times_inverse(value: Tensor) -> Solve:
-    """Do what `solver_of` does: for many columns, an inverse and a product take less."""
+    """Return the same function as `solver_of`, by an explicit inverse: faster for many columns."""
     inverse, failed = torch.linalg.inv_ex(value)
     _check_inverse(failed)
     return solve_columns(lambda columns: inverse @ columns)
 
 
 def _check_inverse(failed: Tensor) -> None:
-    """Raise where one of ``[...]`` matrices was singular."""
+    """Raise `Unsupported` if one of the matrices, ``[...]``, was singular."""
     unsupported_if(may_read(failed) and bool(failed.any()), "singular")
 
 
 def solve_columns(solve: Callable[[Tensor], Tensor]) -> Solve:
-    """Make a function of columns ``[..., n, m]`` one of all coefficients ``[K, ..., n, m]``."""
+    """Extend a function of columns ``[..., n, m]`` to all coefficients ``[K, ..., n, m]``."""
 
     def solved(x: Series) -> Series:
         columns = x.full(-2, -1).movedim(0, -2)
@@ -211,7 +226,7 @@ def solve_columns(solve: Callable[[Tensor], Tensor]) -> Solve:
 
 
 def _cholesky(step: Step, x: Series) -> Series:
-    """Return the triangle that is the root of a symmetric matrix, ``[K, ..., n, n]``."""
+    """Return the Cholesky factor of a symmetric matrix, ``[K, ..., n, n]``."""
     value = step.tensor("L")
     lower = value.mT if step.saved("upper") else value
     solve = solve_columns(
@@ -223,7 +238,7 @@ def _cholesky(step: Step, x: Series) -> Series:
 
 
 def _root(m: Series) -> Series:
-    """Return the triangle F with ``(I + F) (I + F)^T = I + M``, of the shape of M."""
+    """Return the triangular F, of the shape of M, with ``(I + F) (I + F)^T = I + M``."""
     indices = m.algebra.generated(m.indices)
     pairs = pairs_of(contraction(m.algebra, indices, indices, indices))
     known = dict(zip(m.indices, m.stack.unbind(0), strict=True))
@@ -242,10 +257,11 @@ def _root(m: Series) -> Series:
 def _exponential(step: Step, x: Series) -> Series:
     """Return the exponential of a matrix, ``[K, ..., n, n]``.
 
-    Multiplication by a series is a matrix of blocks: that by the value on its diagonal, by a
-    coefficient where it leads from one index to another. The first column of the exponential of all
-    blocks has the coefficients of the exponential, by Mathias, A chain rule for matrix functions
-    and applications, SIAM Journal on Matrix Analysis and Applications 17, 1996.
+    Multiplication by a series is a block matrix. The value is on its diagonal. A coefficient is in
+    each block whose row index is the product of the coefficient's index and the column index. The
+    first block column of the exponential of this matrix contains the coefficients of the result:
+    Mathias, A chain rule for matrix functions and applications, SIAM Journal on Matrix Analysis and
+    Applications 17, 1996.
     """
     if not x.indices:
         return x
@@ -269,8 +285,8 @@ def _exponential(step: Step, x: Series) -> Series:
 def _unit(x: Series) -> Tensor:
     """Return a power of two for each matrix, ``[..., 1, 1]``.
 
-    Divided by as many of them as they have degrees, coefficients are no larger than 1, so that what
-    is no digit of the largest one is none of the others.
+    Divided by the d-th power of this unit, the coefficients of degree d are at most 1. The rounding
+    errors of the exponential are relative to its largest block, so this keeps them small.
     """
     largest = x.full().detach().abs().amax((-2, -1), keepdim=True)
     exponent = (largest.log2() / x.degrees()).amax(0).ceil()
@@ -284,8 +300,8 @@ def _eigenpairs(step: Step, x: Series) -> list[Series]:
     """Return eigenvalues, ``[K, ..., n]``, and eigenvectors of a symmetric matrix.
 
     With M = V^T H V, the eigenvectors are V (I + F) and the eigenvalues Λ + D, where
-    ``(Λ + M) (I + F) = (I + F) (Λ + D)`` and I + F is orthogonal. With the sums over j < k of
-    ``M_{k-j} F_j - F_j D_{k-j}`` in R_k, this is ``F_k Λ - Λ F_k = M_k + R_k - D_k``.
+    ``(Λ + M) (I + F) = (I + F) (Λ + D)`` and I + F is orthogonal. Let R_k be the sum of
+    ``M_{k-j} F_j - F_j D_{k-j}`` over j < k. Then ``F_k Λ - Λ F_k = M_k + R_k - D_k``.
     """
     values, vectors = step.tensor("eigenvalues"), step.tensor("eigenvectors")
     is_even = torch.allclose(x.full(-2, -1), x.full(-2, -1).mT) if may_read(x.stack) else True
@@ -321,9 +337,10 @@ def _eigenpairs(step: Step, x: Series) -> list[Series]:
 
 
 def _solve_recurrence(n: Series, start: Series, indices: Indices | None = None) -> Series:
-    """Return Z with ``Z_k = S_k - sum_j N_{k-j} Z_j``, at all its indices or at the first of them.
+    """Return Z with ``Z_k = S_k - sum_j N_{k-j} Z_j``, at `indices` or at all indices of Z.
 
-    The start S and Z are ``[K, ..., n, m]``, N is ``[K, ..., n, n]`` and no larger on other axes.
+    The start S and Z are ``[K, ..., n, m]``. N is ``[K, ..., n, n]`` and broadcasts to the batch
+    axes of S.
     """
     if indices is None:
         indices = _reachable_indices(n.algebra, n.indices, start.indices)
@@ -339,17 +356,17 @@ def _solve_recurrence(n: Series, start: Series, indices: Indices | None = None) 
 
 
 def stack_coefficients(like: Series, found: list[Tensor], indices: Indices) -> Series:
-    """Return the series of some coefficients, of none too, in the shape of another one."""
+    """Return a series of these coefficients, possibly none, with the shape of `like`."""
     return like.changed(torch.stack(found) if found else like.stack[:0], indices=indices)
 
 
 def minus_products(start: Any, left: list[Tensor], right: list[Tensor]) -> Any:
-    """Return ``start - sum_p left_p right_p`` of matrices, by one product; the start may be 0."""
+    """Return ``start - sum_p left_p right_p`` for matrices, by one product. `start` may be 0."""
     return start - joined(left, -1) @ joined(right, -2) if left else start
 
 
 def pairs_of(plan: Contraction) -> defaultdict[int, list[tuple[int, int]]]:
-    """Return the places of both factors, by the place of their product."""
+    """Return a dict from the place of each product to the places of its pairs of factors."""
     pairs: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for left, right, out, _ in plan.products:
         pairs[out].append((left, right))
@@ -358,7 +375,7 @@ def pairs_of(plan: Contraction) -> defaultdict[int, list[tuple[int, int]]]:
 
 @lru_cache(maxsize=1024)
 def _reachable_indices(algebra: Algebra, factor: Indices, start: Indices) -> Indices:
-    """Return the indices of products of the start with powers of the factor."""
+    """Return `start` and the indices of its products with powers of the factor."""
     found, grown = set(start), set(start)
     while grown:
         grown = {*algebra.with_products(factor, tuple(grown))} - found

@@ -1,7 +1,7 @@
 """Rules for means, norms, variances, softmax and normalisations.
 
-Each reduces some axes of a series ``[K, *shape]``, or divides by what
-was reduced. What was reduced is kept with axes of size 1, as ``[K, ..., 1, ...]``, until the end.
+Each rule reduces some axes of a series ``[K, *shape]``, or divides the series by a reduction. Until
+the end, reduced axes are kept with size 1, as in ``[K, ..., 1, ...]``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _mean(x: Series, dims: Sequence[int], *, keepdim: bool = True) -> Series:
 
 
 def _mean_along(step: Step, x: Series) -> Series:
-    """Return the mean of ``[K, *shape]`` along the saved axes, of size 1 then or gone."""
+    """Return the mean of ``[K, *shape]`` along the saved axes, kept with size 1 or dropped."""
     return _mean(x, step.dims(x), keepdim=step.saved("keepdim"))
 
 
@@ -38,14 +38,14 @@ def _mean_along(step: Step, x: Series) -> Series:
 
 
 def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: bool) -> Series | None:
-    """Return the norm of ``[K, *shape]`` along some axes, of the saved kind."""
+    """Return the norm of ``[K, *shape]`` along some axes. Its order p is saved under `kind`."""
     value, result = step.tensor("self"), step.tensor("result")
     series = _norm_of(value, _restore_axes(result, x, dims), x, float(step.saved(kind)), dims)
     return series if keepdim or series is None else series.summed(dims, keepdim=False)
 
 
 def _restore_axes(result: Tensor, x: Series, dims: Sequence[int]) -> Tensor:
-    """Return what was reduced along axes with these axes: ``[..., 1, ...]``."""
+    """Return the result of a reduction with the reduced axes as size 1: ``[..., 1, ...]``."""
     gone = {dim % x.ndim for dim in dims}
     return result.reshape([1 if n in gone else size for n, size in enumerate(x.shape)])
 
@@ -53,9 +53,10 @@ def _restore_axes(result: Tensor, x: Series, dims: Sequence[int]) -> Tensor:
 def _norm_of(
     value: Tensor, result: Tensor, x: Series, power: float, dims: Sequence[int]
 ) -> Series | None:
-    """Return the norm along axes, ``[K, ..., 1, ...]``, of a value ``[*shape]`` with a series.
+    """Return the series ``[K, ..., 1, ...]`` of the norm of a value ``[*shape]`` with a series.
 
-    Divided by its result r, it is the p-th root of ``1 + sum(|x / r|**p - |a / r|**p)``.
+    Divided by its value r, the norm is the p-th root of ``1 + sum(|x / r|**p - |a / r|**p)``, where
+    x has the value a.
     """
     if value.is_complex():
         value, x = value.abs(), absolute(value, x)
@@ -73,7 +74,7 @@ def _norm_of(
     size = result.masked_fill(result == 0, 1)
     if power % 2 == 0:
         ratio = jet.Jet(value / size, x.scaled(1 / size))
-    else:  # where PyTorch's formula gives zero for that of zero
+    else:  # At zero, PyTorch's formula returns a zero derivative.
         ratio = jet.Jet((value.abs() / size).masked_fill(value == 0, 1), x.scaled(sign / size))
     total = (ratio**power).sum(dims, keepdim=True)
     at_one = jet.Jet(torch.ones_like(size), total.series and total.series.masked(result != 0))
@@ -81,9 +82,10 @@ def _norm_of(
 
 
 def _root_of_squares(result: Tensor, total: Series) -> Series:
-    """Return the series ``[K, *shape]`` of the root, whose value is `result`, of a sum of squares.
+    """Return the series ``[K, *shape]`` of the square root of a sum of squares.
 
-    At zero, PyTorch's formula gives zero for the first derivative, and there is no second.
+    The value of the root is `result`. At zero, PyTorch's formula returns zero for the first
+    derivative, and the second derivative does not exist.
     """
     series = jet.sqrt_from(result, total)
     keep = (result != 0) | (series.degrees() > 1)
@@ -91,10 +93,11 @@ def _root_of_squares(result: Tensor, total: Series) -> Series:
 
 
 def _distances(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return the distance of each row of ``[..., n, m]`` from each of another ``[..., k, m]``.
+    """Return the distance of each row of ``[..., n, m]`` from each row of ``[..., k, m]``.
 
-    The differences, ``[K, ..., n, k, m]``, are computed: squares of sums would cancel out. So is
-    the distance, as PyTorch has no second derivative of the saved one.
+    The differences, ``[K, ..., n, k, m]``, are computed explicitly, because expanding the squares
+    would lose digits by cancellation. The distance is recomputed, because PyTorch has no second
+    derivative of the saved one.
     """
     power = float(step.saved("p")) if _autograd.keeps(step.node, "p") else 2.0
     one, two = step.tensor("x1").unsqueeze(-2), step.tensor("x2").unsqueeze(-3)
@@ -109,7 +112,7 @@ def _distances(step: Step, x: Series | None, y: Series | None) -> Series | None:
 
 
 def _norm_along(kind: str) -> Propagate:
-    """Make the rule of a norm along the saved axes, which have size 1 then or are gone."""
+    """Return the rule of a norm along the saved axes, which are kept with size 1 or dropped."""
     return lambda step, x: _norm(step, x, kind, step.dims(x), keepdim=step.saved("keepdim"))
 
 
@@ -128,9 +131,9 @@ def _center(value: Tensor, dims: Sequence[int]) -> Tensor:
 
 
 def _deviation(step: Step, x: Series, name: str = "result") -> Series:
-    """Return the root of the variance of ``[K, *shape]`` along some axes, zero where this is."""
+    """Return the standard deviation of ``[K, *shape]`` along some axes."""
     result = step.tensor(name)
-    is_flat = result == 0  # where PyTorch's formula gives zero
+    is_flat = result == 0  # At zero, PyTorch's formula returns a zero derivative.
     return jet.sqrt_from(result.masked_fill(is_flat, 1), _variance(step, x)).masked(~is_flat)
 
 
@@ -144,7 +147,7 @@ def _product_of_all(step: Step, x: Series) -> Series | None:
 
 
 def _product_along(step: Step, x: Series) -> Series | None:
-    """Return the product of ``[K, *shape]`` along an axis, of size 1 then or gone."""
+    """Return the product of ``[K, *shape]`` along an axis, which is kept with size 1 or dropped."""
     dim, keepdim = x.from_end(step.saved("dim")), step.saved("keepdim")
     series = _product(step.jet("self", x), dim)
     if series is None or not keepdim:
@@ -153,12 +156,12 @@ def _product_along(step: Step, x: Series) -> Series | None:
 
 
 def _product(x: jet.Jet, dim: int) -> Series | None:
-    """Return the product of ``[K, ..., n, ...]`` along n, place by place: ``[K, ..., ...]``."""
+    """Return the product of ``[K, ..., n, ...]`` along the axis n: ``[K, ..., ...]``."""
     return reduce(jet.Jet.__mul__, _split_places(x, dim)).series
 
 
 def _split_places(x: jet.Jet, dim: int) -> list[jet.Jet]:
-    """Return each place of an axis n of ``[..., n, ...]``: n jets ``[..., ...]``."""
+    """Unbind the axis n of a jet ``[..., n, ...]``: return n jets ``[..., ...]``."""
     places = range(x.value.shape[dim])
     return [
         x.to(x.value.select(dim, n), partial(Series.selected, dim=dim, place=n)) for n in places
@@ -166,7 +169,7 @@ def _split_places(x: jet.Jet, dim: int) -> list[jet.Jet]:
 
 
 def _cumprod(step: Step, x: Series) -> Series:
-    """Return the products of all places up to each along an axis, of the same shape."""
+    """Return the cumulative product along an axis, of the same shape."""
     dim = x.from_end(step.saved("dim"))
     shape = list(x.shape)
     shape[dim] = 1
@@ -189,7 +192,7 @@ def _log_softmax(step: Step, x: Series) -> Series:
 
 
 def _log_sum_exp(step: Step, x: Series) -> Series:
-    """Return ``log sum exp`` of ``[K, *shape]`` along axes, of size 1 then or gone."""
+    """Return ``log sum exp`` of ``[K, *shape]`` along axes, kept with size 1 or dropped."""
     dims, result = step.dims(x), step.tensor("result")
     alone = [1 if n - x.ndim in dims else size for n, size in enumerate(x.shape)]
     weights = (step.tensor("self") - result.reshape(alone)).exp()
@@ -197,7 +200,7 @@ def _log_sum_exp(step: Step, x: Series) -> Series:
 
 
 def _log_cumsum_exp(step: Step, x: Series) -> Series:
-    """Return ``log sum exp`` of ``[K, *shape]``, each place of an axis of all up to it."""
+    """Return the cumulative ``log sum exp`` of ``[K, *shape]`` along an axis."""
     dim = x.from_end(step.saved("dim")) % x.ndim
     order = [*(n for n in range(x.ndim) if n != dim), dim]
     moved, size = x.permuted(order), x.shape[dim]
@@ -210,9 +213,10 @@ def _log_cumsum_exp(step: Step, x: Series) -> Series:
 
 
 def _log_of_sum(x: Series, weights: Tensor, dims: Sequence[int], *, keepdim: bool) -> Series:
-    """Return the logarithm of the sum of exponentials, with shares `weights`, ``[*shape]``.
+    """Return the series of the logarithm of the sum of exponentials along some axes.
 
-    With the mean of h by these weights, it is ``mean + log(1 + sum(weights (exp(h - mean) - 1)))``.
+    `weights`, ``[*shape]``, is the share of each exponential in the sum at order 0. Let m be the
+    mean of h with these weights. The series is ``m + log(1 + sum(weights (exp(h - m) - 1)))``.
     """
     mean = jet.weighted_mean(x, weights, dims)
     terms = jet.exp_of(x - mean).scaled(weights)
@@ -228,7 +232,7 @@ def _layer_norm(step: Step, x: Series | None, *constants: Series | None) -> Seri
     x = _check_constants(x, constants)
     dims = list(range(-len(step.saved("normalized_shape")), 0))
     normal = _normalise(step.tensor("input"), x, dims, step.tensor("result2"))
-    weight = step.saved("weight")  # which broadcasts
+    weight = step.saved("weight")  # It broadcasts to x.
     return normal if weight is None else normal.scaled(weight)
 
 
@@ -248,7 +252,7 @@ def _batch_norm(step: Step, x: Series | None, *constants: Series | None) -> Seri
     """Return ``[K, rows, channels, ...]`` normalised in each channel, times the weight."""
     x = _check_constants(x, constants)
     if _autograd.keeps(step.node, "training") and step.saved("training"):
-        # Along all axes but that of the channels. InstanceNorm does so to each row by itself.
+        # All axes but the channels. InstanceNorm calls this with rows and channels on one axis.
         dims = [dim for dim in range(-x.ndim, 0) if dim != 1 - x.ndim]
         scale = _per_channel(step.tensor("result2"), x)
         normal = _normalise(step.tensor("input"), x, dims, scale)
@@ -259,7 +263,7 @@ def _batch_norm(step: Step, x: Series | None, *constants: Series | None) -> Seri
 
 
 def _check_constants(x: Series | None, constants: Sequence[Series | None]) -> Series:
-    """Return the series ``[K, *shape]`` of what is normalised, if it alone has one."""
+    """Return the series ``[K, *shape]`` of the input if no weight, bias or statistic has one."""
     if x is None or any(constant is not None for constant in constants):
         raise Unsupported("reason.weight-or-bias")
     return x
@@ -276,10 +280,11 @@ def _weight_channels(x: Series, weight: Tensor | None) -> Series:
 
 
 def _normalise(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) -> Series:
-    """Return x ``[K, *shape]`` minus its mean, divided by the root of its variance.
+    """Return x ``[K, *shape]`` minus its mean, divided by its standard deviation.
 
-    The saved `scale` gives the root its value, with what was added under it, but no graph that
-    PyTorch would differentiate to the end; that of the mean square takes its place.
+    The saved `scale` is one over the standard deviation, computed with eps. It provides the value
+    but not the graph, because PyTorch cannot differentiate it any number of times. The graph comes
+    from the mean square, which is recomputed.
     """
     if not x.indices:
         return x

@@ -1,6 +1,6 @@
-"""Rules for views, parts, joints and sums: what takes elements elsewhere without changing them.
+"""Rules for views, slices, concatenations, sums and other linear functions that move elements.
 
-What PyTorch does to ``[*shape]``, a rule does to each coefficient of the stack ``[K, *shape]``.
+A rule applies to each coefficient of the stack ``[K, *shape]`` what PyTorch applies to ``[*shape]``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def _transpose(step: Step, x: Series) -> Series:
 
 
 def _repeat(step: Step, x: Series) -> Series:
-    """Return ``[K, *shape]`` repeated along its axes, and along others in front."""
+    """Return ``[K, *shape]`` repeated along its axes and along new leading axes."""
     repeats = step.saved("repeats")
     wide = x.broadcast((*[1] * (len(repeats) - x.ndim), *x.shape))
     return wide.changed(wide.full().repeat(1, *repeats), shape=step.shape)
@@ -43,7 +43,7 @@ def _repeat(step: Step, x: Series) -> Series:
 
 
 def _slice(step: Step, x: Series) -> Series:
-    """Return every so many places of an axis of ``[K, *shape]`` between two of them."""
+    """Return the slice ``start:end:step`` of an axis of ``[K, *shape]``."""
     dim = x.from_end(step.saved("dim"))
     if step.shape == x.shape:
         return x
@@ -53,24 +53,24 @@ def _slice(step: Step, x: Series) -> Series:
 
 
 def _unbind(step: Step, x: Series) -> list[Series]:
-    """Return each place of an axis n of ``[K, ..., n, ...]``: n times ``[K, ..., ...]``."""
+    """Unbind the axis n of ``[K, ..., n, ...]``: return n series ``[K, ..., ...]``."""
     dim = x.from_end(step.saved("dim"))
     return [x.selected(dim, place) for place in range(x.shape[dim])]
 
 
 def _split(step: Step, x: Series) -> list[Series]:
-    """Return parts of an axis of ``[K, *shape]``, of one size but for the last."""
+    """Split an axis of ``[K, *shape]`` into parts of equal size; the last may be smaller."""
     dim, size = x.from_end(step.saved("dim")), step.saved("split_size")
     return _split_by(x, dim, [min(size, x.shape[dim] - n) for n in range(0, x.shape[dim], size)])
 
 
 def _split_with_sizes(step: Step, x: Series) -> list[Series]:
-    """Return parts of an axis of ``[K, *shape]``, of the saved sizes."""
+    """Split an axis of ``[K, *shape]`` into parts of the saved sizes."""
     return _split_by(x, x.from_end(step.saved("dim")), step.saved("split_sizes"))
 
 
 def _split_by(x: Series, dim: int, sizes: Sequence[int]) -> list[Series]:
-    """Return parts of ``[K, *shape]`` of these sizes along an axis."""
+    """Split an axis of ``[K, *shape]`` into parts of these sizes."""
     starts = [sum(sizes[:number]) for number in range(len(sizes))]
     return [x.narrowed(dim, *part) for part in zip(starts, sizes, strict=True)]
 
@@ -90,7 +90,7 @@ def _embed_diagonal(step: Step, x: Series) -> Series:
     return x.changed(stack, shape=step.shape)
 
 
-# --- Joints
+# --- Concatenations
 
 
 def _concatenate(step: Step, *parts: Series | None) -> Series:
@@ -102,12 +102,15 @@ def _concatenate(step: Step, *parts: Series | None) -> Series:
 
 
 def _drop_none(parts: Sequence[Series | None]) -> list[Series]:
-    """Return the parts that have a series, each of its own shape."""
+    """Return the parts that are not None, each with its own shape."""
     return [part for part in parts if part is not None]
 
 
 def _sizes(step: Step, dim: int, parts: Sequence[Series | None]) -> list[int]:
-    """Return each n_i of parts ``[K, ..., n_i, ...]``, where at most one of them is not known."""
+    """Return the size n_i of each part ``[K, ..., n_i, ...]`` along the axis.
+
+    Raise `Unsupported` if the sizes of two or more constant parts are unknown.
+    """
     sizes = [None if part is None else part.shape[dim] for part in parts]
     for number, (size, edge) in enumerate(zip(sizes, step.successors, strict=True)):
         if size is None and edge[0] is not None:
@@ -120,7 +123,7 @@ def _sizes(step: Step, dim: int, parts: Sequence[Series | None]) -> list[int]:
 
 
 def concatenate(parts: Sequence[Series | None], sizes: Sequence[int], dim: int) -> Series:
-    """Return parts ``[K, ..., n_i, ...]`` joined along an axis, zeros where one has no series."""
+    """Return parts ``[K, ..., n_i, ...]`` joined along an axis. A part that is None is zero."""
     present = _drop_none(parts)
     first = present[0]
     indices = tuple(sorted({index for part in present for index in part.indices}))
@@ -145,7 +148,7 @@ def _size_one_along(part: Series, dim: int) -> list[int]:
 
 
 def _stack(step: Step, *parts: Series | None) -> Series:
-    """Return n parts ``[K, *shape]`` joined along a new axis n."""
+    """Stack n parts ``[K, *shape]`` along a new axis n."""
     dim = step.result_dim()
     shape = list(_drop_none(parts)[0].shape)
     shape.insert(len(shape) + 1 + dim, 1)
@@ -169,7 +172,7 @@ def _flip(step: Step, x: Series) -> Series:
 
 
 def _roll(step: Step, x: Series) -> Series:
-    """Return x rolled along some axes, or as one axis where none is given, of the same shape."""
+    """Return x rolled along the saved axes, of the same shape. Without axes, roll it flattened."""
     dims = [x.from_end(dim) for dim in step.saved("dims")] or list(range(-x.ndim, 0))
     if not step.saved("dims"):
         flat = x.full().flatten(1).roll(step.saved("shifts"), 1)
@@ -184,12 +187,12 @@ def _trace(_: Step, x: Series) -> Series:
 
 
 def _triangle(take: Callable[[Tensor, int], Tensor]) -> Propagate:
-    """Make the rule of a triangle of the last two axes, shape for shape."""
+    """Return the rule of `tril` or `triu` of the last two axes, which preserves the shape."""
     return lambda step, x: x.changed(take(x.full(-2, -1), step.saved("diagonal")))
 
 
 def _pad(step: Step, x: Series) -> Series:
-    """Return ``[K, *shape]`` with zeros beside it, along its last axes."""
+    """Return ``[K, *shape]`` padded with zeros along its last axes."""
     pad = step.saved("pad")
     dims = [-1 - number // 2 for number, size in enumerate(pad) if size]
     stack = torch.nn.functional.pad(x.full(*dims), pad) if dims else x.stack
@@ -197,7 +200,7 @@ def _pad(step: Step, x: Series) -> Series:
 
 
 def _copy(step: Step, x: Series) -> Series:
-    """Return x on the device of the result, in its dtype, of the same shape."""
+    """Return x on the device and in the dtype of the result, of the same shape."""
     result = step.results[0]
     is_cut = x.dtype.is_complex and not result.dtype.is_complex
     stack = x.stack.real if is_cut else x.stack
@@ -205,7 +208,7 @@ def _copy(step: Step, x: Series) -> Series:
 
 
 def _pass_on(_: Any, x: Series) -> Series:
-    """Return x, of the same shape."""
+    """Return x unchanged, for operations that copy their input."""
     return x
 
 
