@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,12 @@ NO_PAGES = {
 def test_page_that_cannot_be_read_is_one_problem(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "page.md"
     file.write_bytes(content)
-    (problem,) = read_page(file, "page.md").problems
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)  # which another test may have raised
+    try:
+        (problem,) = read_page(file, "page.md").problems
+    finally:
+        sys.setrecursionlimit(limit)
     assert f"{problem.line}: {problem.message}".startswith(NO_PAGES[content])
 
 
