@@ -1,6 +1,6 @@
 """Rules for views, slices, concatenations, sums and other linear functions that move elements.
 
-A rule applies to each coefficient of the stack ``[K, *shape]`` what PyTorch applies to ``[*shape]``.
+Each rule applies PyTorch's operation on ``[*shape]`` to every coefficient of ``[K, *shape]``.
 """
 
 from __future__ import annotations
