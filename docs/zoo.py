@@ -124,11 +124,6 @@ def net(forward: Callable[..., Any], **parts: Any) -> tuple[nn.Module, Tensor]:
     return fed(type("Net", (nn.Module,), {"forward": forward})(), **parts)
 
 
-def outer(x: Tensor) -> Tensor:
-    """Return the matrix of the products of two elements."""
-    return x.reshape(-1, 1) @ x.reshape(1, -1)
-
-
 def slope(x: Tensor) -> Tensor:
     """Return the derivative of the cube, with a graph."""
     return grad(live(x).pow(3).sum(), x, create_graph=True)[0]
@@ -177,7 +172,7 @@ RECORDED = [
     ("into a constant", lambda x: torch.zeros_like(x).add_(x), "in-place"),
     ("dropout", F.dropout, "random"),
     ("embedding", lambda x: F.embedding(torch.tensor([0, 0]), row(x)[:, None]), "embedding"),
-    ("autocast", lambda x: within(torch.autocast("cpu"), outer, x), "autocast half"),
+    ("autocast", lambda x: torch.autocast("cpu")(F.linear)(row(x), row(x)[None]), "autocast half"),
     ("gradient", slope, "create_graph"),
     ("times 1j", lambda x: x.cfloat() * 1j, "complex"),
     ("vmap of grad", lambda x: torch.func.vmap(torch.func.grad(torch.sin))(row(x)), "compiled"),
@@ -247,6 +242,7 @@ members(
     ("nn.init", nn.init.zeros_, "no_grad"),
     *each("add_ mul_ fill_", lambda name: lambda x: getattr(x, name)(2.0)),
     ("slice", lambda x: only(x.dim(), x).__setitem__(slice(1), 2.0)),
+    ("apply_", lambda x: only(not x.requires_grad, x).apply_(float.__neg__)),
     ("out=", lambda x: torch.exp(x.detach(), out=x)),
     ("under no_grad", torch.no_grad()(Tensor.neg_), "no_grad"),
     (".data", lambda x: x.data.add_(1), "data"),
@@ -257,7 +253,7 @@ members(
     "optimizer",
     *each("SGD Adam AdamW RMSprop Adagrad", lambda name: lambda w: getattr(optim, name)(w, lr=0.1)),
     *each("momentum weight_decay", lambda name: lambda w: optim.SGD(w, lr=0.1, **{name: 0.5})),
-    *each("maximize foreach fused amsgrad", lambda name: lambda w: optim.Adam(w, **{name: True})),
+    *each("maximize foreach fused differentiable", lambda n: lambda w: optim.Adam(w, **{n: True})),
     ("LBFGS", optim.LBFGS),
 )
 members(
@@ -275,7 +271,7 @@ members(
     ("Linear", lambda: fed(lin())),
     ("BatchNorm", lambda: fed(nn.BatchNorm1d(3)), "normalization"),
     ("BatchNorm in eval mode", lambda: fed(nn.BatchNorm1d(3).eval()), "normalization eval"),
-    ("Embedding", lambda: (nn.Embedding(4, 2, max_norm=0.1), torch.arange(3)), "embedding"),
+    ("Embedding", lambda: (nn.Embedding(4, 2, 1, max_norm=0.1), torch.arange(3)), "embedding"),
     ("LSTM", lambda: fed(nn.LSTM(3, 2)), "recurrent"),
     ("weight_norm", lambda: fed(nn.utils.parametrizations.weight_norm(lin()))),
     ("pretrained", lambda: (PRETRAINED(torch.eye(3)), torch.arange(3)), "embedding frozen"),
@@ -288,6 +284,7 @@ members(
     ("tied", lambda: fed(nn.Sequential(layer := lin(), nn.Tanh(), layer)), "tied"),
     ("frozen middle", lambda: fed(nn.Sequential(lin(), lin(frozen=True), lin())), "frozen"),
     ("detached output", lambda: net(lambda m, x: m.a(x).detach(), a=lin())),
+    ("norm(0)", lambda: net(lambda m, x: m.a(x).norm(0), a=lin()), "zero-dim"),
     ("returns a dict", lambda: net(lambda m, x: {"logits": m.a(x)}, a=lin())),
     ("unused layer", lambda: net(lambda m, x: m.a(x), a=lin(), b=lin())),
     ("functional dropout", lambda: net(lambda m, x: F.dropout(m.a(x)), a=lin()), "random"),
