@@ -1,4 +1,4 @@
-"""What is given to be differentiated: tensors, the axes of their shapes, and orders."""
+"""Check and parse the arguments of derivatives: tensors, the axes of their shapes, and orders."""
 
 import math
 import operator
@@ -22,7 +22,7 @@ MultiIndex = tuple[int, ...]
 
 
 def check_differentiable(name: str, tensor: object) -> None:
-    """Raise where `tensor` is nothing that has a derivative, or that a derivative is taken of."""
+    """Raise an error if `tensor` cannot be differentiated or differentiated with respect to."""
     if not isinstance(tensor, Tensor):
         cure = message(f"derivative.tensor.{'swapped-function' if callable(tensor) else 'make'}")
         kind = type(tensor).__name__
@@ -46,7 +46,7 @@ _TRANSFORM_HELP = "derivative.tensor.transform-help"
 
 
 def evaluate(function: object, *inputs: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """Return outputs and what they were computed from: `inputs`, or copies that require grad."""
+    """Call the function. Return its outputs and the inputs, or copies of them that require grad."""
     if not callable(function):
         raise TypeError(message("derivative.function.type", type=type(function).__name__))
     if _autograd.is_transformed() and not all(x.requires_grad for x in inputs):
@@ -67,10 +67,11 @@ def evaluate(function: object, *inputs: Tensor) -> tuple[Tensor, list[Tensor]]:
 
 
 class Axes(NamedTuple):
-    """How the axes of inputs, ``(*batch, *columns)``, and outputs, ``(*batch, *channels)``, belong.
+    """The axes of inputs, ``(*batch, *columns)``, and outputs, ``(*batch, *channels)``.
 
-    Rows are what the batch counts; a row of inputs has columns, mostly on one axis, a row of
-    outputs channels. Elementwise, each element is a row of its own: one column, one channel.
+    The batch axes count rows. A row of the inputs consists of columns, usually on one axis, and a
+    row of the outputs consists of channels. If the axes are elementwise, each element is a row with
+    one column and one channel.
     """
 
     batch: Size
@@ -84,12 +85,12 @@ class Axes(NamedTuple):
 
 
 def read_axes(outputs: Tensor, inputs: Tensor, *, by_column: bool) -> Axes:
-    """Return rows, columns and channels, or raise where the shapes do not fit together.
+    """Return the axes of inputs and outputs, or raise an error if the shapes do not match.
 
-    The shape of inputs is ``(*batch, columns)`` and that of outputs ``(*batch, *channels)``. Where
-    outputs has fewer axes than such a batch, all of them count rows, and what inputs has besides
-    are columns. Equal shapes mean elementwise, unless derivatives are asked for `by_column` or
-    there is one column.
+    The shape of inputs is ``(*batch, columns)`` and that of outputs ``(*batch, *channels)``. If
+    outputs has fewer axes than this batch, all of its axes count rows, and the remaining axes of
+    inputs are columns. Equal shapes are elementwise, unless `by_column` is true or there is only
+    one column.
     """
     shape, whole = outputs.shape, inputs.shape
     has_columns = bool(whole)
@@ -105,7 +106,7 @@ def read_axes(outputs: Tensor, inputs: Tensor, *, by_column: bool) -> Axes:
 
 
 def _axes_cure(shape: tuple[int, ...], batch: tuple[int, ...]) -> str:
-    """Return the message that says what to do, if the shapes show how they came about, else "".
+    """Return the key of a message with a fix for a known mistake in shapes, "" if there is none.
 
     `batch` is the shape of inputs without the last axis.
     """
@@ -119,14 +120,14 @@ def _axes_cure(shape: tuple[int, ...], batch: tuple[int, ...]) -> str:
 # --- Orders
 
 
-# A pass carries as many coefficients, and multiplies each two of them: to plan which of a thousand
-# go where takes half a minute, and eight times as long for twice as many. Beyond single columns, as
-# many second derivatives as forty columns have are as many.
+# A Taylor pass has one coefficient per derivative and multiplies every pair of them. Planning the
+# products of 1000 coefficients takes half a minute, of 2000 eight times as long. A Hessian in forty
+# columns has about this many second derivatives.
 MOST_DERIVATIVES = 1000
 
 
 def parse_orders(order: object, axes: Axes) -> list[MultiIndex]:
-    """Return what was given as `order` as multi-indices, or raise where it cannot be one."""
+    """Convert the argument `order` to multi-indices, or raise an error if it is invalid."""
     if type(order) is tuple and _is_index(order, axes):
         orders = [order]
     elif not isinstance(order, list):
@@ -143,14 +144,14 @@ def parse_orders(order: object, axes: Axes) -> list[MultiIndex]:
 
 
 def is_by_column(order: object) -> bool:
-    """Return whether an order, or one in a list of them, counts the columns one by one."""
+    """Check whether an order, or an entry in a list of orders, is a tuple of counts per column."""
     if isinstance(order, list):
         return any(isinstance(entry, tuple) for entry in order)
     return isinstance(order, tuple)
 
 
 def as_count(value: object) -> int | None:
-    """Return a whole number, also one of NumPy or PyTorch, as an int; None for anything else."""
+    """Convert an integer, also one of NumPy or PyTorch, to int. Return None for anything else."""
     if isinstance(value, int):
         return None if isinstance(value, bool) else value
     try:
@@ -161,7 +162,7 @@ def as_count(value: object) -> int | None:
 
 
 def shorten(value: object) -> str:
-    """Return how what was given is written, in short where it is long."""
+    """Return the `repr` of an argument, abbreviated if it is long."""
     try:
         return _SHORT.repr(value)
     except ValueError:  # a number with too many digits for Python to write
@@ -189,17 +190,17 @@ def _parse(order: object, axes: Axes, name: str) -> MultiIndex:
 
 
 def _is_index(order: tuple[Any, ...], axes: Axes) -> bool:
-    """Return whether a tuple is a multi-index as it is, as nearly all are, and fits."""
+    """Check quickly whether a tuple is already a valid multi-index, as most are."""
     if axes.is_elementwise or len(order) != axes.columns:
         return False
     return _INTS.issuperset(map(type, order)) and min(order, default=0) >= 0
 
 
-_INTS = frozenset((int,))  # alone, as True is another kind of int
+_INTS = frozenset((int,))  # `bool` is excluded, although it is a subclass of `int`.
 
 
 def _instead(order: object) -> str:
-    """Return the cure for what is nearly an order: how it is written."""
+    """Return a hint how to write an invalid order that is almost valid, "" if there is none."""
     if isinstance(order, float) and order.is_integer():
         return message("derivative.order.write-int", count=int(order))
     numbers = order.tolist() if hasattr(order, "tolist") else order
@@ -227,14 +228,14 @@ def _parse_multi_index(order: tuple[object, ...], axes: Axes, name: str) -> Mult
 
 
 def _as_flattened(axes: Axes) -> str:
-    """Return how columns are counted where they are on several axes."""
+    """Return a sentence on the numbering of columns on several axes, "" if there is one axis."""
     if len(axes.row) <= 1:
         return ""
     return message("derivative.order.flattened", batch=len(axes.batch))
 
 
 def _in_the_first_column(counts: MultiIndex, axes: Axes) -> str:
-    """Return the order in column 0 alone, where one count was given and may be meant so."""
+    """Return a hint with the order in column 0 only, if a single count was passed, otherwise ""."""
     if len(counts) != 1 or not axes.columns:
         return ""
     index = [*counts, *[0] * (axes.columns - 1)]
@@ -242,12 +243,12 @@ def _in_the_first_column(counts: MultiIndex, axes: Axes) -> str:
 
 
 def _list_counts(counts: Collection[int | None]) -> str:
-    """Return counts as they stand in a tuple of two or more."""
+    """Return counts as text, separated by commas and without parentheses."""
     return shorten(tuple(counts))[1:-1]
 
 
 def _int_for_columns(order: int, axes: Axes, name: str) -> str:
-    """Return why an int is not enough, and what to do where columns were meant as points."""
+    """Return the error message for an int as order if there are several columns."""
     cure = message("derivative.order.one-point", columns=axes.columns)
     words = {
         "name": name,
@@ -261,7 +262,7 @@ def _int_for_columns(order: int, axes: Axes, name: str) -> str:
 
 @lru_cache(maxsize=256)
 def _check_count(orders: frozenset[MultiIndex]) -> None:
-    """Raise where there are so many derivatives on the way to all orders that there is no end."""
+    """Raise an error if the orders need more than `MOST_DERIVATIVES` derivatives."""
     lower: set[MultiIndex] = set()
     for order in orders:
         count = math.prod(counted + 1 for counted in order)

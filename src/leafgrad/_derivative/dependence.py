@@ -33,7 +33,7 @@ def find_path(
 
 
 def _why_apart(outputs: Tensor, inputs: Tensor) -> str:
-    """Return why no path leads to `inputs`, as far as that shows, and what to do."""
+    """Return a sentence with the likely reason why there is no path, and what to do."""
     if _are_swapped(outputs, inputs):
         return message("derivative.graph.swapped-here")
     version = _autograd.version(inputs)
@@ -60,10 +60,10 @@ def raise_if_apart(error: ValueError, outputs: Tensor, inputs: Tensor) -> None:
 
 
 def raise_if_freed(error: RuntimeError, nodes: Iterable[Node]) -> None:
-    """Raise an error that names the node that was freed, where PyTorch says that one was."""
+    """If the error means that the graph was freed, raise one that names the freed node."""
     if _FREED not in str(error):
         return
-    for node in nodes:  # where none of them was, it is one of another graph
+    for node in nodes:  # If no node was freed, the error is about another graph.
         if any(slot.state == "freed" for slot in _autograd.saved_slots(node)):
             name = _autograd.node_name(node)
             refusal = message("derivative.graph.freed", node=name, error=error)
@@ -73,15 +73,16 @@ def raise_if_freed(error: RuntimeError, nodes: Iterable[Node]) -> None:
 _FREED = "backward through the graph a second time"
 
 
-# Derivatives without a graph, by their identity: what they are derivatives in, and their version.
+# Constant derivatives: the tensor's id -> the tensor, the inputs and the tensor's version counter.
 _constants: dict[int, tuple[ref[Tensor], ref[Tensor], int | None]] = {}
 
 
 def note_constant(derivative: Tensor, outputs: Tensor, inputs: Tensor) -> None:
-    """Remember, while a derivative is alive, that it was proven to be constant.
+    """Record, as long as a derivative is alive, that it is known to be constant.
 
-    It has no graph, so it looks like a tensor that was computed without recording. The derivative
-    of order 0 of such a tensor proves nothing.
+    A constant derivative has no graph, just like a tensor computed under `no_grad`. This record
+    tells them apart. It is not made for a derivative of `outputs` without a graph, unless `outputs`
+    is itself a known constant.
     """
     if outputs.requires_grad or _is_known_constant(outputs, inputs):
         key = id(derivative)
@@ -97,7 +98,10 @@ def _is_known_constant(outputs: Tensor, inputs: Tensor) -> bool:
 
 
 def _check_view(outputs: Tensor, inputs: Tensor) -> None:
-    """Raise if `inputs` is a view of a tensor that `outputs` depends on: zeros would mislead."""
+    """Raise an error if `inputs` is a view of a tensor that `outputs` depends on.
+
+    Returning zeros would be misleading in this case.
+    """
     paths = ((source, _autograd.path_between(outputs, source)) for source in _sources(inputs))
     source = next((source for source, path in paths if path is not None), None)
     if source is None:
@@ -111,7 +115,7 @@ def _check_view(outputs: Tensor, inputs: Tensor) -> None:
 
 
 def _sources(view: Tensor) -> Iterator[Tensor]:
-    """Yield the tensors with a graph that `view` may be a view of: its base, and leaves."""
+    """Yield the tensors that `view` may be a view of: its base, and leaves with the same memory."""
     base = _autograd.base(view)
     if base is None:
         return
@@ -123,7 +127,7 @@ def _sources(view: Tensor) -> Iterator[Tensor]:
 
 
 def columns_shown(view: Tensor, source: Tensor) -> range | None:
-    """Return the columns of `source` that the view shows, None where it shows something else.
+    """Return the range of columns of `source` that `view` contains, None if it is not such a view.
 
     The shape of `source` is ``(*batch, columns)``, and that of a view of columns
     ``(*batch, some)``, or ``batch`` for a single one.

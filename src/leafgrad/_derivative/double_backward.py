@@ -1,11 +1,11 @@
-"""Whether a derivative carries its own graph, so that it can be differentiated again.
+"""Check whether derivatives record their whole graph, so that they can be differentiated again.
 
-PyTorch's own formulas record themselves, or complain where they cannot. The backward of a custom
-function may leave out a part and say nothing: the derivative then lacks a term, or has no graph
-at all, which looks just as the derivative of a linear function does. So the backward of each
-custom function on the way, which makes ``B(g, k)`` of a gradient g and the tensors k that it keeps,
-is run once more by itself, with g of ones that require grad: all is recorded where the graph of
-what it gives leads to every k.
+PyTorch's own backward formulas record their graph or raise an error. The backward of a custom
+function may silently leave out a part. Then the derivative lacks a term in its graph, or has no
+graph at all and looks like the constant derivative of a linear function. So the backward of each
+custom function on the path is run once more, separately. It computes ``B(g, k)`` from a gradient g
+and the saved tensors k. Here g is a tensor of ones that requires grad. The graph is complete if it
+leads from the result to every k.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -21,9 +21,9 @@ WRITE_OUT = "derivative.graph.write-out"
 
 
 def check_backwards_exist(path: Collection[Node]) -> None:
-    """Raise if something on `path` has no backward that can be run as often as is needed.
+    """Raise an error if a node on `path` has no backward or one that cannot be differentiated.
 
-    What an operator without a backward gives looks like zeros.
+    An operator without a backward would silently give zero derivatives.
     """
     if any(map(_autograd.is_compiled, path)):
         raise RuntimeError(message("derivative.graph.compiled"))
@@ -32,9 +32,10 @@ def check_backwards_exist(path: Collection[Node]) -> None:
 
 
 def check_formulas(path: Iterable[Node], order: int, *, create_graph: bool) -> None:
-    """Raise if a formula of PyTorch for something on `path` is wrong for derivatives of `order`.
+    """Raise an error if PyTorch's formula of a node on `path` is wrong for derivatives of `order`.
 
-    A derivative that carries its graph is differentiated once more, so it takes one order more.
+    With `create_graph`, the derivative may be differentiated again, so the formula must be right
+    for the next order too.
     """
     for name, highest in wrong_formulas_on(path, order + create_graph):
         key = "wrong-formula-later" if order <= highest else "wrong-formula"
@@ -42,7 +43,10 @@ def check_formulas(path: Iterable[Node], order: int, *, create_graph: bool) -> N
 
 
 def wrong_formulas_on(path: Iterable[Node], order: int) -> Iterator[tuple[str, int]]:
-    """Yield the nodes whose formulas are wrong for derivatives of `order`, and up to which not."""
+    """Yield the name of each node whose formula is wrong for derivatives of `order`.
+
+    The second item of the pair is the highest order for which the formula is right.
+    """
     if _RIGHT.issuperset(map(type, path)):
         return
     for node in path:
@@ -56,11 +60,11 @@ def wrong_formulas_on(path: Iterable[Node], order: int) -> Iterator[tuple[str, i
             _RIGHT.add(type(node))
 
 
-_RIGHT: set[type[Node]] = set()  # kinds of PyTorch's own without a row in `WRONG_FORMULAS`
+_RIGHT: set[type[Node]] = set()  # PyTorch's kinds that are not in `WRONG_FORMULAS`
 
 
 def check_double_backward(path: Iterable[Node], order: int) -> None:
-    """Raise if the derivative of this order, taken along `path`, may lack a part of its graph."""
+    """Raise an error if the derivative of this order along `path` may lack a part of its graph."""
     if _COMPLETE.issuperset(map(type, path)):
         return
     for node in path:
@@ -75,14 +79,15 @@ def check_double_backward(path: Iterable[Node], order: int) -> None:
             _COMPLETE.add(type(node))
 
 
-# Kinds of PyTorch's own whose formulas were seen to record all, as they do at each node.
+# PyTorch's kinds whose formulas were found to record the whole graph. This holds for every node of
+# the kind.
 _COMPLETE: set[type[Node]] = set()
 
 
 def missing_part(node: Node) -> str | None:
-    """Return what the node's backward may fail to record, None if it records everything.
+    """Return the reason why the node's backward may not record its whole graph, None if it does.
 
-    As a key below ``derivative.double-backward`` in the messages.
+    The reason is a key below ``derivative.double-backward`` in the messages.
     """
     if _autograd.is_own_formula(node):
         return "no-formula" if _autograd.is_once_differentiable(node) else None
@@ -97,12 +102,12 @@ def missing_part(node: Node) -> str | None:
 
 
 def _missing_in_custom_function(node: Node) -> str | None:
-    """Return what the backward of a custom function fails to record, None if nothing."""
+    """Return the reason why a custom function's backward is not fully recorded, None if it is."""
     # Run the backward once, and collect the edges of the graph that it records.
     kept = {_autograd.edge_by_use(tensor) for tensor in _autograd.kept_tensors(node)}
     starts = list(map(_autograd.edge_by_use, _autograd.backward_alone(node)))
     used = _edges(starts, {*kept, *_autograd.next_functions(node)})
-    # That graph must lead to each tensor that the function keeps.
+    # That graph must lead to each tensor that the function saved.
     if any(_autograd.is_refusal(user) for user, _ in used):
         return "once"
     if None in starts:
@@ -117,7 +122,7 @@ def _missing_in_custom_function(node: Node) -> str | None:
 def _edges(
     starts: Iterable[_autograd.Edge | None], ends: Collection[object]
 ) -> set[_autograd.Edge]:
-    """Return the edges of the graph behind `starts`, these included, no further than `ends`."""
+    """Return `starts` and all edges reachable from them. The walk stops at `ends`."""
     edges: set[_autograd.Edge] = set()
     ahead = [start for start in starts if start is not None]
     while ahead:

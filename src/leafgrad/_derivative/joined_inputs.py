@@ -1,7 +1,7 @@
-"""Treat several input tensors as columns of one joined tensor.
+"""Treat several input tensors (the parts) as columns of one joined tensor.
 
-Outputs was computed from the parts and not from the joined tensor. To get a path from there, the
-joined tensor is split into pieces with the shapes of the parts, and each edge of the graph that
+The outputs were computed from the parts and not from the joined tensor. To construct a path from
+the joined tensor, it is split into pieces with the shapes of the parts. Each edge of the graph that
 leads to a part is redirected to its piece.
 """
 
@@ -18,12 +18,12 @@ from leafgrad._messages import message
 
 
 class JoinedInputs(NamedTuple):
-    """Inputs ``(*batch, columns)``, joined of parts.
+    """Several inputs, joined to one tensor ``(*batch, columns)``.
 
     Attributes:
-        whole: A leaf, which shares nothing with its parts but the values.
+        whole: The joined tensor, a leaf. It has the values of the parts, but not their memory.
         parts: The tensors that outputs was computed from: ``(*batch, some columns)``, or ``batch``.
-        pieces: What each part is in the whole, of its shape, cut out of it.
+        pieces: The views of `whole` that correspond to the parts, with the same shapes.
     """
 
     whole: Tensor
@@ -31,7 +31,10 @@ class JoinedInputs(NamedTuple):
     pieces: Sequence[Tensor]
 
     def find_path(self, outputs: Tensor, *, allow_unused: bool | None) -> _autograd.Path | None:
-        """Return the path from the whole, None where outputs depends on no part, and need not."""
+        """Return the path from `whole` to `outputs`.
+
+        Return None if `outputs` depends on no part and `allow_unused` is true.
+        """
         paths = [
             _path_to(number, outputs, part, allow_unused=allow_unused)
             for number, part in enumerate(self.parts)
@@ -39,11 +42,11 @@ class JoinedInputs(NamedTuple):
         return self._joined_path(paths)
 
     def path_between(self, derivative: Tensor) -> _autograd.Path | None:
-        """Return the path from the whole to a derivative, which need not depend on any part."""
+        """Return the path from `whole` to a derivative, None if it depends on no part."""
         return self._joined_path([_autograd.path_between(derivative, p) for p in self.parts])
 
     def whole_of(self, gradients: Sequence[Tensor]) -> Tensor:
-        """Return what the whole gets, of what its parts get."""
+        """Join the gradients of the parts to the gradient of `whole`."""
         if self.pieces[0].dim() == self.whole.dim():
             return torch.cat([*gradients], -1)
         return torch.stack([*gradients], -1)
@@ -53,7 +56,7 @@ class JoinedInputs(NamedTuple):
         if not paths:
             return None
         end = next(iter(paths.values())).end
-        cut: Any = self.pieces[0].grad_fn  # that of all pieces
+        cut: Any = self.pieces[0].grad_fn  # All pieces have the same `grad_fn`.
         led: dict[Any, Any] = {path.start: (cut, number) for number, path in paths.items()}
         edges = {node: edges for path in paths.values() for node, edges in path.nodes.items()}
         if any(node in edges for node, _ in led):
@@ -69,7 +72,7 @@ class JoinedInputs(NamedTuple):
 def _path_to(
     number: int, outputs: Tensor, part: Tensor, *, allow_unused: bool | None
 ) -> _autograd.Path | None:
-    """Return the path to one of several inputs, whose number is told where there is none."""
+    """Return the path to one of several inputs. An error message includes the input's number."""
     try:
         return find_path(outputs, part, allow_unused=allow_unused)
     except RuntimeError as error:
@@ -78,7 +81,7 @@ def _path_to(
 
 
 def join(outputs: Tensor | Function, inputs: Sequence[Tensor]) -> tuple[Tensor, JoinedInputs]:
-    """Return outputs, computed from the parts where they are a function, and the joined inputs."""
+    """Return the outputs and the joined inputs. If `outputs` is a function, call it."""
     if not inputs:
         raise ValueError(message("derivative.several-inputs.none"))
     for place, part in enumerate(inputs):

@@ -1,13 +1,12 @@
-"""Share one pass between calls that need parts of the same derivative.
+"""Share one pass between calls that need different parts of the same derivative.
 
-An equation that is written line by line needs one column after another, and one channel after
-another. But a reverse pass computes the derivatives of a channel in all columns at once, and Taylor
-mode those of all channels. So the derivative is remembered while the differentiated tensor and a
-part that some caller received are alive.
+Code for an equation usually requests one column or channel after another. But one reverse pass
+computes the derivatives of a channel in all columns, and Taylor mode those of all channels. So the
+whole derivative is cached as long as the differentiated tensor and a returned part are alive.
 
-A shared derivative must equal that of one more pass: it belongs to the same two tensors, with the
-same version counters, and its graph is neither freed nor changed. Parts are copies, so a write into
-one does not show in another.
+A cached derivative must equal the result of a new pass. So it is used only for the same two tensors
+with the same version counters, and only if its graph was neither freed nor changed. Callers get
+copies of the parts, so an in-place write to one does not change another.
 """
 
 from __future__ import annotations
@@ -37,7 +36,10 @@ _living: dict[Hashable, _Living] = {}
 def remember(
     source: Tensor, inputs: Tensor, what: Hashable, derivative: Tensor, part: Tensor
 ) -> None:
-    """Remember which derivative of a tensor this is, while a part that was copied is alive."""
+    """Cache a derivative of `source` under the key `what`, as long as `part` is alive.
+
+    `part` is the copy of a part of the derivative that the caller receives.
+    """
     key = id(source), what
     known = _living.get(key)
     if known is None or known.derivative is not derivative:
@@ -56,7 +58,7 @@ def remember(
 
 
 def recall(source: Tensor, inputs: Tensor, what: Hashable, path: _autograd.Path) -> Tensor | None:
-    """Return the derivative that one more pass would compute, None if it is not remembered.
+    """Return the cached derivative that a new pass would compute, None if there is none.
 
     Raise PyTorch's own error, as that pass would, if the graph was freed or a tensor that it saved
     was changed in place.

@@ -1,8 +1,8 @@
-"""Rules for what pools, pads, resizes and shuffles pictures ``[..., *sizes]``.
+"""Rules for pooling, padding, resizing and shuffling images ``[..., *sizes]``.
 
-All of it is linear, or takes pixels by their places: each coefficient ``[*shape]`` of the stack
-``[K, *shape]`` is a picture of its own. Channels count as one more axis in front of the sizes where
-they are shuffled.
+These operations are linear or select pixels by index. So each coefficient ``[*shape]`` of the stack
+``[K, *shape]`` is processed as a separate image. For shuffles, the channels are one more axis
+before the sizes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Draw = Callable[[Step, Tensor], Tensor]
 
 
 def _map_pictures(step: Step, x: Series, count: int, draw: Callable[[Tensor], Tensor]) -> Series:
-    """Return what is drawn, ``[pictures, *others]``, of pictures ``[pictures, *last axes]``."""
+    """Apply `draw` to all images, flattened to ``[pictures, *last count axes]``."""
     full = x.full(*range(-count, 0))
     kept = full.shape[: full.dim() - count]
     stack = draw(full.reshape(-1, *x.shape[-count:]))
@@ -31,7 +31,7 @@ def _map_pictures(step: Step, x: Series, count: int, draw: Callable[[Tensor], Te
 
 
 def _linear(count: int, draw: Draw) -> Propagate:
-    """Make the rule of what is linear in each picture of so many sizes, channel by channel."""
+    """Return the rule of a linear operation on each channel of images with `count` sizes."""
     return lambda step, x: _map_pictures(
         step, x, count, lambda pictures: draw(step, pictures.unsqueeze(1)).squeeze(1)
     )
@@ -41,7 +41,7 @@ def _linear(count: int, draw: Draw) -> Propagate:
 
 
 def _pick_maxima(count: int) -> Callable[[Step, Series], list[Series | None]]:
-    """Make the rule of pooling ``[K, ..., *sizes]`` by maxima, and None for their places."""
+    """Return the rule of max pooling of ``[K, ..., *sizes]``. It returns None for the indices."""
 
     def rule(step: Step, x: Series) -> list[Series | None]:
         index = step.tensor("result1")
@@ -52,7 +52,7 @@ def _pick_maxima(count: int) -> Callable[[Step, Series], list[Series | None]]:
 
 
 def _unpool(count: int) -> Callable[[Step, Series], Series]:
-    """Make the rule of what puts pixels of ``[K, ..., *sizes]`` at places of a larger picture."""
+    """Return the rule of max unpooling, which moves pixels of ``[K, ..., *sizes]`` by an index."""
 
     def rule(step: Step, x: Series) -> Series:
         sizes = torch.Size(step.shape[-count:])
@@ -73,7 +73,7 @@ def _by_place(
     move: Callable[[Tensor, Tensor], Tensor],
     sizes: torch.Size | None = None,
 ) -> Series:
-    """Return pixels moved as the index ``[..., *sizes]`` says, along the sizes taken as one."""
+    """Move pixels by an index ``[..., *sizes]`` into the flattened sizes."""
     flat, places = x.full().flatten(-count), index.flatten(-count)
     stack = move(flat, places.expand(len(flat), *places.shape))
     shape = (*x.shape[:-count], *(index.shape[-count:] if sizes is None else sizes))
@@ -84,23 +84,23 @@ def _by_place(
 
 
 def _average(step: Step, pictures: Tensor, pool: Callable[..., Tensor]) -> Tensor:
-    """Return the means of windows of ``[..., *sizes]``."""
+    """Return the average pooling of ``[..., *sizes]`` with the saved arguments."""
     names = "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"
     return pool(pictures, *map(step.saved, names), step.saved("divisor_override"))
 
 
 def _average_to(step: Step, pictures: Tensor, pool: Callable[..., Tensor], count: int) -> Tensor:
-    """Return the means of as many windows of ``[..., *sizes]`` as the result has pixels."""
+    """Return the adaptive average pooling of ``[..., *sizes]`` to the size of the result."""
     return pool(pictures, step.shape[-count:])
 
 
 def _padding(count: int, pad: Callable[..., Tensor]) -> Rule:
-    """Make the rule of what continues ``[K, ..., *sizes]`` at the border."""
+    """Return the rule of padding ``[K, ..., *sizes]`` by reflection or replication."""
     return Rule(_linear(count, lambda step, pictures: pad(pictures, step.saved("padding"))))
 
 
 def _resizing(count: int, operator: str, *names: str) -> Rule:
-    """Make the rule of what gives ``[K, ..., *sizes]`` other sizes, by saved arguments."""
+    """Return the rule of resizing ``[K, ..., *sizes]`` with the saved arguments."""
     scales = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}
     resize, saved = getattr(_aten, operator), ("output_size", *names, *scales[count])
     return Rule(_linear(count, lambda step, pictures: resize(pictures, *map(step.saved, saved))))

@@ -1,6 +1,7 @@
-"""Rules for what takes elements of an axis by their place, or by their size.
+"""Rules for operations that select elements, by an index or by size, as `max` and `sort` do.
 
-The order of coefficients is that of values: where the largest value is, its series is taken.
+Selection by size depends only on the values. For example, `max` selects the series of the element
+with the largest value.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
 def _index(step: Step, x: Series) -> Series:
-    """Return the elements at some places, or where a mask holds, in the shape of the index."""
+    """Return the elements that the saved indices or masks select."""
     indices = indices_of(step)
     dims, numbers = number_places(indices)
     if len(dims) == 1:
@@ -28,7 +29,7 @@ def _index(step: Step, x: Series) -> Series:
 
 
 def indices_of(step: Step) -> list[Tensor | None]:
-    """Return what is indexed by, axis by axis, each ``[*places]``, with truth values for bytes."""
+    """Return the saved index of each axis, ``[*places]`` or None. Convert uint8 masks to bool."""
     return [
         index.bool() if index is not None and index.dtype == torch.uint8 else index
         for index in step.saved("indices")
@@ -36,9 +37,9 @@ def indices_of(step: Step) -> list[Tensor | None]:
 
 
 def number_places(indices: Sequence[Tensor | None]) -> tuple[list[int], list[Tensor]]:
-    """Return the axes that are indexed, and the numbers of places along each, ``[*places]``.
+    """Return the indexed axes, and for each an index of integers, ``[*places]``.
 
-    A mask of n axes stands for n of them.
+    A mask with n axes is converted to n such indices.
     """
     dims: list[int] = []
     numbers: list[Tensor] = []
@@ -55,7 +56,7 @@ def number_places(indices: Sequence[Tensor | None]) -> tuple[list[int], list[Ten
 
 
 def _take(step: Step, x: Series, dim: int, index: Tensor) -> Series:
-    """Return the places of an axis that the index holds, which takes the shape of the index."""
+    """Select positions of an axis. The shape of the index replaces the axis."""
     dim = x.from_end(dim)
     stack = x.full(dim).index_select(dim, index.reshape(-1) % x.shape[dim])
     shape = (*stack.shape[:dim], *index.shape, *stack.shape[stack.dim() + dim + 1 :])
@@ -63,7 +64,7 @@ def _take(step: Step, x: Series, dim: int, index: Tensor) -> Series:
 
 
 def _gather(x: Series, dim: int, index: Tensor) -> Series:
-    """Return the places of an axis that the index holds, one by one, in the index's shape."""
+    """Gather elements along an axis, as `torch.gather` does, in the shape of the index."""
     dim = x.from_end(dim)
     others = [n - x.ndim for n in range(x.ndim) if n - x.ndim != dim]
     if any(index.shape[n] != x.shape[n] for n in others):
@@ -73,12 +74,12 @@ def _gather(x: Series, dim: int, index: Tensor) -> Series:
 
 
 def _sort(step: Step, x: Series) -> list[Series | None]:
-    """Return ``[K, *shape]`` in the order of values along an axis, and None for their places."""
+    """Return ``[K, *shape]`` sorted by value along an axis, and None for the integer indices."""
     return [_gather(x, step.saved("dim"), step.tensor("indices")), None]
 
 
 def _embed(step: Step, x: Series) -> Series:
-    """Return rows of a weight ``[K, rows, columns]``, and zeros for that of the padding."""
+    """Return the selected rows of a weight ``[K, rows, columns]``; the padding row is zero."""
     unsupported_if(step.saved("scale_grad_by_freq"), "frequencies")
     index, padding = step.tensor("indices"), step.saved("padding_idx")
     rows = _take(step, x, 0, index)
@@ -86,7 +87,7 @@ def _embed(step: Step, x: Series) -> Series:
 
 
 def _select_by_mask(step: Step, x: Series) -> Series:
-    """Return the elements of ``[K, *shape]`` where a mask, broadcast to it, holds: ``[K, n]``."""
+    """Return the elements of ``[K, *shape]`` where a broadcast mask is true: ``[K, n]``."""
     mask = step.tensor("mask")
     wide = x.broadcast(common_shape(x.shape, mask.shape))
     stack = wide.full()[:, mask.expand(wide.shape)]
@@ -94,7 +95,7 @@ def _select_by_mask(step: Step, x: Series) -> Series:
 
 
 def _extreme_along(step: Step, x: Series) -> list[Series | None]:
-    """Return the extreme place of an axis of ``[K, *shape]``, and None for where it is."""
+    """Return the maximum or minimum of ``[K, *shape]`` along an axis, and None for its index."""
     dim, index = x.from_end(step.saved("dim")), step.tensor("indices")
     if step.saved("keepdim"):
         return [_gather(x, dim, index), None]
@@ -102,7 +103,7 @@ def _extreme_along(step: Step, x: Series) -> list[Series | None]:
 
 
 def _extreme(step: Step, x: Series) -> Series:
-    """Return the extreme along axes of ``[K, *shape]``: the mean of all that are equal."""
+    """Return the maximum or minimum of ``[K, *shape]`` along axes: the mean over equal extremes."""
     value, result = step.tensor("self"), step.tensor("result")
     dims = step.dims(x) if _autograd.keeps(step.node, "dim") else range(x.ndim)
     keepdim = step.saved("keepdim") if _autograd.keeps(step.node, "keepdim") else False
@@ -115,7 +116,7 @@ def _extreme(step: Step, x: Series) -> Series:
 def _mean_where(
     is_counted: Tensor, x: Series, dims: Sequence[int], *, keepdim: bool = False
 ) -> Series:
-    """Return the mean of ``[K, *shape]`` along axes, of what is counted."""
+    """Return the mean of ``[K, *shape]`` along axes over the elements where `is_counted`."""
     counted = is_counted.to(x.dtype)
     share = counted / counted.sum(list(dims), keepdim=True)
     return x.scaled(share).summed(list(dims), keepdim=keepdim)

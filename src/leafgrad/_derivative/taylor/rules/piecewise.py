@@ -1,7 +1,7 @@
-"""Rules for functions in pieces, whose slope at a kink is that of PyTorch's formula.
+"""Rules for piecewise functions. At a kink, they use the slope of PyTorch's formula.
 
-All of them keep the shape: of series ``[K, *shape]`` they return such a series, with what belongs
-to the piece that the value of each element lies in.
+Each rule is elementwise, from ``[K, *shape]`` to ``[K, *shape]``. The value of an element decides
+which piece of the function applies to its series.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
 def _mask(keep: Callable[[Step], Tensor]) -> Propagate:
-    """Make the rule of a function with slope 1 where this mask ``[*shape]`` holds, and else 0."""
+    """Return the rule of a function with slope 1 where a mask ``[*shape]`` is true, otherwise 0."""
     return lambda step, x: x.masked(keep(step))
 
 
@@ -41,7 +41,7 @@ def _clamp(step: Step, x: Series | None, *limits: Series | None) -> Series | Non
 
 
 def _clamp_one(name: str, sign: int) -> Propagate:
-    """Make the rule of a clamp by one limit, shape for shape."""
+    """Return the rule of an elementwise clamp by one limit."""
 
     def rule(step: Step, x: Series | None, limit: Series | None = None) -> Series | None:
         if x is None or limit is not None:
@@ -52,9 +52,9 @@ def _clamp_one(name: str, sign: int) -> Propagate:
 
 
 def _keep(value: Tensor, limit: Tensor | float, sign: int) -> Tensor:
-    """Return where a clamp keeps the value.
+    """Return a mask that is true where a clamp does not change the value.
 
-    From 2.14 on, the slope at a limit is 1, 1/2 or 0 in PyTorch, depending on how it was passed.
+    Since PyTorch 2.14, the slope at a limit is 1, 1/2 or 0, depending on how the limit was passed.
     """
     if torch.__version__ >= "2.14":
         unsupported_if(bool((value == limit).any()), "at-limit")
@@ -62,7 +62,7 @@ def _keep(value: Tensor, limit: Tensor | float, sign: int) -> Tensor:
 
 
 def _inside(step: Step, low: float, high: float) -> Tensor:
-    """Return where the saved value, ``[*shape]``, lies between two numbers."""
+    """Return a mask ``[*shape]`` that is true where the saved value is between two numbers."""
     value = step.tensor("self")
     return (value > low) & (value < high)
 
@@ -95,7 +95,7 @@ def _hardswish(step: Step, x: Series) -> Series | None:
 
 
 def _extreme(sign: int) -> Propagate:
-    """Make the rule of `maximum` or `minimum`, where equal ones get half each."""
+    """Return the rule of `maximum` or `minimum`. Equal elements each contribute one half."""
 
     def rule(step: Step, x: Series | None, y: Series | None) -> Series | None:
         one, two = step.tensor("self"), step.tensor("other")
@@ -108,7 +108,7 @@ def _extreme(sign: int) -> Propagate:
 
 
 def _masked_fill(step: Step, x: Series | None, fill: Series | None = None) -> Series | None:
-    """Return the fill, a number's series, where the mask ``[*shape]`` holds, and x elsewhere."""
+    """Return the series of the fill value where the mask ``[*shape]`` is true, x elsewhere."""
     return where(step.tensor("mask"), fill, x)
 
 
@@ -120,11 +120,11 @@ def _prelu(step: Step, x: Series | None, weight: Series | None) -> Series | None
 
 
 def _zero(*_: Any) -> None:
-    """Return no series at all, for a function in steps."""
+    """Return None, the zero series, for a piecewise constant function."""
 
 
 def _remainder(_: Step, x: Series | None, divisor: Series | None = None) -> Series | None:
-    """Return x, of the same shape, as a remainder changes by what is divided."""
+    """Return x unchanged: the derivative of a remainder in the dividend is 1."""
     unsupported_if(divisor is not None, "divisor")
     return x
 

@@ -1,7 +1,7 @@
-"""Rules for what puts elements of one tensor, the source, in places of another, the base.
+"""Rules for operations that write elements of a source tensor into a base tensor.
 
-The coefficients ``[K, *shape]`` of the result are those of the base, with zeros where something was
-put in their place, plus those of the source among zeros.
+The coefficients ``[K, *shape]`` of the result are a sum: those of the base, with zeros at
+overwritten elements, plus those of the source, scattered into zeros.
 """
 
 from __future__ import annotations
@@ -23,7 +23,10 @@ Put = Callable[[Step, Tensor, int, Tensor], Tensor]  # of zeros, the axis and th
 
 
 def _along(clear: Clear | None, put: Put) -> Placing:
-    """Make the rule of what puts a source along an axis, and adds it where nothing is cleared."""
+    """Return the rule of an operation that writes a source along an axis.
+
+    The source is added to the base if `clear` is None, and replaces its elements otherwise.
+    """
 
     def rule(step: Step, base: Series | None, source: Series | None) -> Series | None:
         unsupported_if(not step.shape, "no-axis")
@@ -40,14 +43,17 @@ def _along(clear: Clear | None, put: Put) -> Placing:
 
 
 def _fill(clear: Clear) -> Callable[[Step, Series], Series]:
-    """Make the rule of what puts a number in places, and so zeros in those of ``[K, *shape]``."""
+    """Return the rule of an operation that fills elements with a number: it clears their series."""
     return lambda step, base: base.changed(
         clear(step, base.full(), base.from_end(step.saved("dim")))
     )
 
 
 def _expand_index(step: Step, stack: Tensor, dim: int) -> Tensor:
-    """Return the saved index ``[K, *its shape]``, as large as the result but along the axis."""
+    """Return the saved index, expanded to ``[K, *shape of the index]``.
+
+    Raise `Unsupported` if its shape differs from the result's on any axis except `dim`.
+    """
     index = step.tensor("index")
     sizes = [*zip(index.shape, step.shape, strict=True)]
     del sizes[dim]
@@ -58,7 +64,7 @@ def _expand_index(step: Step, stack: Tensor, dim: int) -> Tensor:
 def _scatter(
     scatter: Callable[[Tensor, int, Tensor, Tensor], Tensor],
 ) -> Put:
-    """Make what puts elements of ``[K, *source]`` at the places that the index holds."""
+    """Return a function that scatters elements of ``[K, *source]`` by the saved index."""
 
     def put(step: Step, zeros: Tensor, dim: int, source: Tensor) -> Tensor:
         index = _expand_index(step, zeros, dim)
@@ -70,7 +76,7 @@ def _scatter(
 
 
 def _scatter_reduce(step: Step, base: Series | None, source: Series | None) -> Series | None:
-    """Return the sums, means or extremes of what is put in one place of ``[K, *shape]``."""
+    """Return ``[K, *shape]``: the sum, mean or extreme of all elements written to a position."""
     kind, joins = step.saved("reduce"), step.saved("include_self")
     unsupported_if(kind == "prod", "multiplies")
     gather = _along(None if joins else _clear_by_places, _scatter(Tensor.scatter_add))
@@ -94,7 +100,7 @@ def _scatter_reduce(step: Step, base: Series | None, source: Series | None) -> S
 
 
 def _index_put(step: Step, base: Series | None, source: Series | None) -> Series | None:
-    """Return ``[K, *shape]``, replaced or added to at some places, or where a mask holds."""
+    """Return ``[K, *shape]`` after the source replaced, or was added to, the indexed elements."""
     indices, adds = indices_of(step), step.saved("accumulate")
     if base is not None and not adds:
         last = base.full().movedim(0, -1)
@@ -108,23 +114,23 @@ def _index_put(step: Step, base: Series | None, source: Series | None) -> Series
 
 
 def _clear_by_index(step: Step, stack: Tensor, dim: int) -> Tensor:
-    """Return ``[K, *shape]`` with zeros at some places of an axis."""
+    """Return ``[K, *shape]`` with zeros at the saved positions of an axis (`index_fill`)."""
     return stack.index_fill(dim, step.tensor("index"), 0)
 
 
 def _clear_by_places(step: Step, stack: Tensor, dim: int) -> Tensor:
-    """Return ``[K, *shape]`` with zeros at the places that the index holds."""
+    """Return ``[K, *shape]`` with zeros at the elements that the index selects (`scatter`)."""
     index = step.tensor("index")
     return stack.scatter(dim, index.expand(len(stack), *index.shape), 0)
 
 
 def _index_copy(step: Step, zeros: Tensor, dim: int, source: Tensor) -> Tensor:
-    """Return ``[K, *shape]`` with the source at some places of an axis."""
+    """Return ``[K, *shape]`` with the source at the saved positions of an axis."""
     return zeros.index_copy(dim, step.tensor("index"), source)
 
 
 def _index_add(step: Step, zeros: Tensor, dim: int, source: Tensor) -> Tensor:
-    """Return ``[K, *shape]`` with the source, times a number, added at some places of an axis."""
+    """Return ``[K, *shape]`` with ``alpha * source`` added at the saved positions of an axis."""
     return zeros.index_add(dim, step.tensor("index"), source, alpha=step.saved("alpha"))
 
 
