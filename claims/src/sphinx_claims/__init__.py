@@ -1,4 +1,4 @@
-"""Prove the pages of a documentation: every snippet is executed, every claim has its evidence."""
+"""Prove documentation: execute every snippet and check every claim against its evidence."""
 
 from typing import TYPE_CHECKING, Any
 

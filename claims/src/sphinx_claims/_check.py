@@ -1,4 +1,7 @@
-"""`claims check`: list the claims that wait for a blind check, and accept checks that were read."""
+"""`claims check`: list claims that wait for a blind check, and accept reviewed blind checks.
+
+A blind check is a check written by somebody who saw only the sentence of the claim.
+"""
 
 import dataclasses
 import re
@@ -14,7 +17,7 @@ from sphinx_claims._judging.report import red_lines
 
 
 def check(identifiers: Collection[str]) -> bool:
-    """Accept the blind checks of some claims if they pass; without any, list what waits."""
+    """Accept blind checks of the given claims if they pass; without ids, list waiting claims."""
     config = dataclasses.replace(read_config(Path()), docstrings=(), versions=None)
     found = {
         claim.id: (claim, f"{page.path}:{claim.line}", digest(page, claim))
@@ -38,7 +41,7 @@ def check(identifiers: Collection[str]) -> bool:
 
 
 def _accept(digests: dict[str, str], config: Config) -> bool:
-    """Run the pages with the checks of some claims; if all is true there, write the digests."""
+    """Run the pages with the checks of the given claims; if they pass, write the digests."""
     cell = re.compile(rf"^(:checks: +({'|'.join(map(re.escape, digests))})) .*", re.MULTILINE)
     texts = {file: file.read_text(encoding="utf-8") for file in config.files()}
     held = {file: text for file, text in texts.items() if cell.search(text)}

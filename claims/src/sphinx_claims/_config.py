@@ -21,7 +21,7 @@ def relative_path(root: Path | str, file: Path | str) -> str:
 
 
 def install_hint(error: ModuleNotFoundError) -> str:
-    """Return what to install where a module that sphinx-claims needs is missing."""
+    """Return a message that says how to install a missing module."""
     package = "watchfiles" if error.name == "watchfiles" else "./claims"
     place = "" if error.name == "watchfiles" else " in a clone of leafgrad"
     return f"something is missing: run `python3 -m pip install {package}`{place}"
@@ -36,12 +36,15 @@ FENCES = ("execute", "refuse", "show")
 class Config:
     """The pages (files and folders under `root`), the modules with docstrings, and the limits.
 
-    `translations` is the folder of the catalogues, and `glossary` the page that is their term base.
-    `package` is the one whose version the ledger has, and a claim names with `:since:`. What is
-    done with fences of Python is one of `FENCES`. `scope` is the page whose words narrow and widen
-    what a claim speaks of, and `zoo` the file of situations that rules run over. Claims without a
-    kind, and rules and defaults without a blind check, are counted or refused. Readers see outputs
-    as they are under the environment variables `shown_with`; checks never do.
+    - `translations`: the folder of the catalogues; `glossary`: the page that defines the terms.
+    - `package`: the package whose version the ledger shows and `:since:` refers to.
+    - `python_fences`: how to treat plain Python fences, one of `FENCES`.
+    - `scope`: the page that defines the words for the cases that claims cover.
+    - `zoo`: a Python file that collects tensors, operations and modules that rules run over.
+    - `shown_with`: environment variables for the outputs that readers see, not for the checks.
+
+    Claims without a kind, and rules and defaults without a blind check (a check written by
+    somebody who saw only the sentence), are counted or refused.
     """
 
     root: Path
@@ -65,18 +68,18 @@ class Config:
     shown_with: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def files(self) -> list[Path]:
-        """List the Markdown files of `pages`, without what a build left behind."""
+        """List the Markdown files of `pages`, except build outputs."""
         return find_pages([self.root / page for page in self.pages])
 
     def beside(self) -> list[Path]:
-        """Return the README beside the table if `pages` does not name it."""
+        """Return README.md beside pyproject.toml, unless `pages` contains it."""
         named = {file.resolve() for file in self.files()}
         readme = self.root / "README.md"
         return [readme] if readme.is_file() and readme.resolve() not in named else []
 
 
 def read_config(start: Path) -> Config:
-    """Read the nearest pyproject.toml with the table, from `start` upwards."""
+    """Read `[tool.claims]` from the nearest pyproject.toml, from `start` upwards."""
     for folder in (start.resolve(), *start.resolve().parents):
         table = _table(folder / "pyproject.toml")
         if table is not None:
@@ -85,7 +88,7 @@ def read_config(start: Path) -> Config:
 
 
 def find_pages(paths: Sequence[Path]) -> list[Path]:
-    """List the Markdown files among `paths` and in the folders among them, each once."""
+    """List the Markdown files in `paths`, files or folders, each once."""
     found: dict[Path, Path] = {}
     for path in paths:
         if not path.exists():

@@ -1,4 +1,4 @@
-"""A page, as values: what it executes, and the sentences that this proves."""
+"""Data classes of a page: its executable steps and the claims that they prove."""
 
 import bisect
 import dataclasses
@@ -12,9 +12,9 @@ from typing import TypeVar
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """Something on `line` that keeps a page from being true.
+    """A fault on `line` of a page.
 
-    What has the same `cause` is reported once.
+    Problems with the same `cause` are reported once.
     """
 
     line: int
@@ -26,9 +26,10 @@ class Problem:
 class Cell:
     """A `{code-cell}`: Python from `line` on, in a fence that opens on line `fence`.
 
-    A library may write lines that match `may_print` past Python's streams. `exception_to` holds the
-    id of a claim that fails here and the name of the exception; `checks` the id of a claim that the
-    cell checks blindly, and the digest that this claim had.
+    - `may_print`: a pattern of lines that a library may write directly to the file descriptors.
+    - `exception_to`: the id of a claim to which this cell shows an exception, and its name.
+    - `checks`: the id of a claim for which this cell is a blind check, and the digest that the
+      claim had. A blind check is written by somebody who saw only the sentence.
     """
 
     line: int
@@ -46,8 +47,8 @@ class Cell:
 class Doctest:
     """A block of `>>>` examples, executed in the page's namespace.
 
-    One that `is_code` holds statements, as of `{testcode}`, which must print its `output`.
-    `options` are flags of doctest, as in `+ELLIPSIS`.
+    If `is_code`, it holds the statements of a `{testcode}`, which must print `output`.
+    `options` are flags of doctest, such as `+ELLIPSIS`.
     """
 
     line: int
@@ -68,7 +69,7 @@ class Doctest:
         return [(self.line + example.lineno, example) for example in examples]
 
     def python(self) -> list[tuple[int, str]]:
-        """List line and source of all Python in the examples; nothing where they are malformed."""
+        """List the line and source of each example; return an empty list if they are malformed."""
         try:
             return [(line, example.source) for line, example in self.examples()]
         except ValueError:
@@ -91,10 +92,12 @@ KINDS = ("instance", "default", "rule")
 class Claim:
     """A named sentence; all that runs before the next claim or heading is its evidence.
 
-    It holds on the versions of the package from `since` on and before `until`. Its `kind` is one of
-    `KINDS`; the words of its `scope` begin with + or -. `outside` holds the words for what it does
-    not speak of, `exceptions` the names of what makes it fail, and `digests` those
-    that it had when it was checked blindly.
+    - `since`, `until`: it holds on versions of the package from `since` on and before `until`.
+    - `kind`: one of `KINDS`.
+    - `scope`: words that start with + (include a case) or - (exclude it).
+    - `outside`: the words for the cases that it does not cover.
+    - `exceptions`: the names of the exceptions to it that pages show.
+    - `digests`: its digests when blind checks of it were accepted.
     """
 
     line: int
@@ -112,7 +115,7 @@ class Claim:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Scope:
-    """The words by which a page widens (+) or narrows (-) what all its claims speak of."""
+    """The words that include (+) or exclude (-) cases for all claims of a page."""
 
     line: int
     words: tuple[str, ...]
@@ -127,7 +130,7 @@ class Heading:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Escape:
-    """Code that a page shows and does not execute, and why: of a plain fence there is no reason."""
+    """Code that a page shows but does not execute; `because` is empty for a plain fence."""
 
     line: int
     because: str
@@ -135,7 +138,7 @@ class Escape:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Include:
-    """Another file whose `>>>` examples stand on the page; it must be judged as well."""
+    """Another file whose `>>>` examples the page includes; it must be judged as well."""
 
     line: int
     file: Path
@@ -150,9 +153,10 @@ T = TypeVar("T", bound=Item)
 class Page:
     """One page; `path` is the name under which it is reported.
 
-    Its examples run under the `flags` of doctest, after `setup`. A docstring is a page of its
-    `module`, whose names it knows. Rules run over what the Python of the `zoo` defines; the claims
-    `elsewhere` are those that its cells check blindly.
+    - `flags`, `setup`: doctest's option flags, and code that runs before the examples.
+    - `module`: for a docstring, its module, whose names the examples can use.
+    - `zoo`: Python code that defines the tensors, operations and modules that rules run over.
+    - `elsewhere`: claims of other pages for which this page has blind checks.
     """
 
     path: str
@@ -170,12 +174,12 @@ class Page:
 
     @functools.cached_property
     def steps(self) -> tuple[Step, ...]:
-        """What is executed, in the order of the page."""
+        """Return the steps to execute, in the order of the page."""
         return tuple(item for item in self.items if isinstance(item, Step))
 
     @functools.cached_property
     def claims(self) -> tuple[Claim, ...]:
-        """The named sentences, in the order of the page."""
+        """Return the claims, in the order of the page."""
         return self.of(Claim)
 
     def span(self, claim: Claim) -> range:
@@ -193,7 +197,7 @@ class Page:
         return self._by_line.get(self._borders[above - 1]) if above else None
 
     def claim_about(self, step: Step) -> Claim | None:
-        """Return the claim that a step checks blindly, or else the one whose evidence it is."""
+        """Return the claim for which a step is a blind check or, otherwise, evidence."""
         checked = step.checks[0] if isinstance(step, Cell) and step.checks else None
         blind = (claim for claim in self.elsewhere if claim.id == checked)
         return next(blind, self.claim_of(step.line))

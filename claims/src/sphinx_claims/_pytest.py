@@ -1,6 +1,6 @@
-"""The pytest plugin: pages that pyproject.toml names are tests, an item for each claim.
+"""The pytest plugin: collect the pages in pyproject.toml, with one test item for each claim.
 
-Whatever is heavy is imported where it is needed: in a project without such a page nothing is.
+Large modules are imported when needed, so that other projects do not pay for them.
 """
 
 import difflib
@@ -25,7 +25,7 @@ _ANNOTATION = "annotation"
 
 
 class _Project:
-    """A table of pyproject.toml: which pages it names, and what judges them."""
+    """The settings of one pyproject.toml, its pages, and the prover that judges them."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -33,7 +33,7 @@ class _Project:
 
     @functools.cached_property
     def prover(self) -> "Prover":
-        """What reads and judges the pages."""
+        """Return the prover, which reads and judges the pages."""
         from sphinx_claims._judging.prover import Prover  # noqa: PLC0415 - where it is asked for
 
         return Prover(self.config)
@@ -67,7 +67,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def snapshot(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
-    """Compare a text with a file that is kept; with `--update`, rewrite the file."""
+    """Return a function that compares a text with a file; with `--update`, it rewrites the file."""
 
     def compare(file: Path, text: str) -> None:
         kept = file.read_text(encoding="utf-8") if file.is_file() else ""
@@ -84,7 +84,7 @@ def snapshot(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Begin with no project."""
+    """Start with an empty mapping of projects."""
     config.stash[_PROJECTS] = {}
 
 
@@ -96,7 +96,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "_PageFile | None":
-    """Collect a page that the nearest table names, if pytest is pointed at it."""
+    """Collect a page that the nearest pyproject.toml names, if its path was passed to pytest."""
     if file_path.suffix != ".md":
         return None
     projects = parent.config.stash[_PROJECTS]
@@ -151,7 +151,7 @@ class _PageFile(pytest.File):
 
 
 class _ClaimItem(pytest.Item):
-    """One claim of a page, or what belongs to none."""
+    """One claim of a page, or all checks of the page outside claims."""
 
     def __init__(
         self, *, line: int, judge: Callable[[], "SiteVerdict"], settings: Config, **options: Any
@@ -160,7 +160,7 @@ class _ClaimItem(pytest.Item):
         self._line, self._judge, self._settings = line, judge, settings
 
     def runtest(self) -> None:
-        """Fail with the red lines, without a traceback: the page has its lines."""
+        """Fail with the red lines, without a traceback: they already name lines of the page."""
         from sphinx_claims._judging.report import annotations, red_lines  # noqa: PLC0415 - as above
 
         try:
@@ -180,5 +180,5 @@ class _ClaimItem(pytest.Item):
             pytest.skip(f"outside the versions of {package} that it is claimed for")
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Return where the claim stands, in lines from 0."""
+        """Return the file, the line (counted from 0) and the name of the claim."""
         return self.path, self._line - 1, self.name

@@ -10,9 +10,9 @@ from sphinx_claims._page import Problem, Step
 class Check:
     """A comparison: an assert, a pin, an exception or an example.
 
-    An assert in a function stands on one `line` and may be `asked` for by another, which is the
-    line whose claim it proves or refutes. One of the kind `caught` was evaluated and raised.
-    What fails for the same `cause` is reported once.
+    An assert in a function is on `line`; `asked` is the line that called the function. The check
+    is evidence for the claim of the calling line. A check of the kind `caught` was evaluated and
+    raised. Failures with the same `cause` are reported once.
     """
 
     line: int
@@ -26,7 +26,7 @@ class Check:
 
     @property
     def place(self) -> int:
-        """The line of the page that it is evidence on."""
+        """Return the line whose claim this check is evidence for."""
         return self.line if self.asked is None else self.asked
 
 
@@ -34,8 +34,8 @@ class Check:
 class Record:
     """The record of a step: its outputs, checks and problems.
 
-    `broke` tells of a cell that an exception ended which it did not declare. The last step of a
-    page has a record of what came `after` it, when the page ended.
+    `broke` is True if an undeclared exception ended the cell. For the last step of a page, `after`
+    is the record of the exit functions and finalizers that ran when the page ended.
     """
 
     outputs: tuple[dict[str, Any], ...] = ()

@@ -15,7 +15,7 @@ from sphinx_claims._translating.translation import (
 
 
 def review(config: Config, files: Sequence[Path], language: str, *, accept: bool) -> bool:
-    """Print translations that wait for a reader; with `accept`, store them as compared."""
+    """Print translations that wait for review; with `accept`, store them as reviewed."""
     known = languages(config)
     if language not in known:
         have = f"there are {', '.join(known)}" if known else f"translations in {TABLE} names none"
@@ -32,7 +32,7 @@ def review(config: Config, files: Sequence[Path], language: str, *, accept: bool
 
 
 def _keep(config: Config, language: str, pages: Sequence[TranslatedPage]) -> None:
-    """Store all messages of some pages as compared, and drop those that are gone."""
+    """Store all messages of the given pages as reviewed; drop messages that no longer exist."""
     file = reviews_file(config, language)
     kept = dict(read_reviews(file))
     for page in pages:

@@ -1,6 +1,6 @@
 """Rewrite outdated outputs where they are shown: below examples, in pins, in `{testoutput}`.
 
-An error in place of an output, or the other way round, is left for a person to look at.
+If an example raises instead of printing, or the other way round, its output is not rewritten.
 """
 
 import dataclasses
@@ -22,7 +22,7 @@ Place = tuple[str, int]
 
 @dataclasses.dataclass(frozen=True)
 class _Edit:
-    """`new` lines in place of the lines from `first` to before `end`, from 0; checks on `lines`."""
+    """Replace lines `first` to `end` (exclusive, from 0) by `new`, for the checks on `lines`."""
 
     first: int
     end: int
@@ -31,7 +31,7 @@ class _Edit:
 
 
 def update_outputs(site: SiteVerdict, root: Path) -> tuple[list[str], set[Place]]:
-    """Rewrite the files of `site`; return the diffs, and the places of the checks now true."""
+    """Rewrite the files of `site`; return the diffs and the places of checks that are now true."""
     found: dict[Path, list[tuple[str, _Edit]]] = defaultdict(list)
     texts: dict[Path, list[str]] = {}
     for verdict in site.pages:
@@ -75,7 +75,7 @@ def _edits(verdict: PageVerdict, text: Sequence[str]) -> Iterator[_Edit]:
 def _of_example(
     step: Doctest, line: int, example: doctest.Example, check: Check, text: Sequence[str]
 ) -> Iterator[_Edit]:
-    """Yield the edit of the output below an example, if it stands there as it was read."""
+    """Yield an edit of the output below an example, unless the file has changed since."""
     if step.is_code:
         if not step.output_line:
             return
@@ -99,7 +99,7 @@ def _of_example(
 
 
 def _of_pins(step: Cell, record: Record, text: Sequence[str]) -> Iterator[_Edit]:
-    """Yield an edit for each pin of a cell, the last of which takes the lines that are left."""
+    """Yield an edit for each pin of a cell; the last pin gets all remaining lines."""
     pinned, shown = pins(step.source), shown_lines(record.outputs)
     for number, (index, _, _) in enumerate(pinned):
         place = step.line + index - 1

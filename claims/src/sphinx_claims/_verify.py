@@ -1,4 +1,4 @@
-"""The verdict without a site, printed page by page."""
+"""Judge pages without building a site, and print a verdict for each."""
 
 import dataclasses
 import os
@@ -29,7 +29,7 @@ _COLOURS = {"true": 32, "false": 31}
 
 
 def verify(paths: Sequence[Path], json: Path | None, *, update: bool = False) -> bool:
-    """Judge `paths`, or what pyproject.toml names; print the verdict; return whether all is true.
+    """Judge `paths`, or the pages in pyproject.toml; print and return whether all are true.
 
     With `update`, rewrite outdated outputs, print the diffs and count these outputs as true.
     """
@@ -60,7 +60,7 @@ def verify(paths: Sequence[Path], json: Path | None, *, update: bool = False) ->
 
 
 def requested_pages(paths: Sequence[Path]) -> tuple[Config, list[Path]]:
-    """Return the settings and the pages to judge: `paths`, or those that pyproject.toml names."""
+    """Return the settings and the pages to judge: `paths`, or the pages in pyproject.toml."""
     config = read_config(Path())
     if paths:
         return dataclasses.replace(config, docstrings=(), versions=None), find_pages(paths)

@@ -1,4 +1,4 @@
-"""Versions of the package that pages are about, and the range of them in which a claim holds."""
+"""Versions of the documented package, and the version range in which a claim holds."""
 
 import dataclasses
 
@@ -27,15 +27,15 @@ def is_version(text: str) -> bool:
 
 
 def is_before(since: str, until: str) -> bool:
-    """Return whether some version is not before `since` and before `until`."""
+    """Return whether `since` is before `until`, so that the range is not empty."""
     return Version(since) < Version(until)
 
 
 def broken_bound(claim: Claim, version: str | None) -> str | None:
     """Return which bound of `claim` excludes `version`, or None.
 
-    A claim holds on the version of `since` and no longer on that of `until`, so that what follows
-    it begins where it ends. A pre-release comes before its release.
+    The range includes `since` and excludes `until`, so that the next claim can start at `until`. A
+    pre-release comes before its release.
     """
     if version is not None and claim.since is not None and Version(version) < Version(claim.since):
         return "since"

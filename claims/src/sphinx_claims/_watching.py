@@ -17,7 +17,7 @@ _PAUSE = 50
 
 
 def watch(paths: Sequence[Path], saved: Iterable[set[Path]] | None = None) -> None:
-    """Judge `paths`, or what pyproject.toml names, and again what is saved, until Control-C."""
+    """Judge `paths`, or the pages in pyproject.toml, and again after each save, until Control-C."""
     with Watcher(paths) as watcher:
         watcher.judge(set())
         for files in watcher.saved() if saved is None else saved:
@@ -46,7 +46,7 @@ class Watcher:
             yield {Path(name).resolve() for _, name in changes}
 
     def judge(self, saved: set[Path]) -> None:
-        """Judge what was saved; everything at first, and after an error."""
+        """Judge the saved pages; the first time and after an error, judge all pages."""
         try:
             self._judge(saved)
         except (OSError, RuntimeError, ValueError) as error:

@@ -1,1 +1,1 @@
-"""Page -> records: its steps executed, each page in a process of its own."""
+"""Execute the steps of pages, each page in a separate process, and return their records."""

@@ -1,4 +1,4 @@
-"""Checks in Python, rewritten to report what they find even if their error is swallowed."""
+"""Rewrite checks in Python so that they report failures even if the page catches the error."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ RECORDER = "__claims_check__"
 
 
 def report(method: str, *arguments: ast.expr | bool | int | str) -> ast.Call:
-    """Build `RECORDER.method(arguments)`; constants are given as they are."""
+    """Build the call `RECORDER.method(arguments)`; wrap plain values in `ast.Constant`."""
     called: ast.expr = ast.Name(RECORDER, ast.Load())
     for name in method.split("."):
         called = ast.Attribute(called, name, ast.Load())
@@ -38,18 +38,18 @@ _OF_A_MACHINE = re.compile(
 
 
 def has_checks(source: str) -> bool:
-    """Return whether `source` may hold anything that is recorded."""
+    """Return whether `source` may contain a check."""
     return _CHECKS.search(source) is not None
 
 
 def report_checks(tree: ast.Module) -> ast.Module:
-    """Rewrite the checks in `tree` so that what they find is reported before it is judged."""
+    """Rewrite the checks in `tree` so that they report their results before they raise."""
     _Reporting().visit(tree)
     return ast.fix_missing_locations(tree)
 
 
 def asserts(step: Step) -> tuple[tuple[int, str], ...]:
-    """List line and text of every check in a step of a page.
+    """List the line and the text of every check in a step of a page.
 
     A check below a condition on the machine, as in `if sys.platform == "linux"`, is left out.
     """
@@ -85,7 +85,7 @@ def _expects(call: ast.expr, at_least: int = 1) -> bool:
 
 
 def _unconditional(tree: ast.AST) -> list[ast.AST]:
-    """List the statements of `tree` that any machine could execute."""
+    """List the statements of `tree` outside conditions on the machine."""
     nodes = [tree]
     for node in nodes:
         if not (isinstance(node, ast.If) and _OF_A_MACHINE.search(ast.unparse(node.test))):
@@ -116,7 +116,7 @@ def _sources(step: Step) -> Iterator[tuple[int, str]]:
 
 class _Reporting(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> Any:
-        """Visit statements only: no expression holds an assert."""
+        """Visit statements only: expressions contain no assert."""
         if isinstance(node, ast.expr):
             return node
         if isinstance(node, ast.Assert):
@@ -136,7 +136,7 @@ class _Reporting(ast.NodeTransformer):
 
 
 def _operands(test: ast.expr) -> ast.Lambda:
-    """Build `lambda: {text: value, ...}` of the parts whose values explain a failure."""
+    """Build `lambda: {text: value, ...}` for the subexpressions that explain a failure."""
     parts: list[ast.expr] = []
     if isinstance(test, ast.Compare):
         parts = [test.left, *test.comparators]

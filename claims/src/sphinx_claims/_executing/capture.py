@@ -40,10 +40,10 @@ Complaint = tuple[int | None, str]
 
 
 class OutputCapture:
-    """Collects the outputs of a step and its complaints.
+    """Collects the outputs of a step, and complaints: errors that no exception reports.
 
-    It listens during the whole process, because threads also run between steps.
-    The copy of it in a forked process writes to the descriptors instead.
+    It listens during the whole process, because threads also run between steps. In a forked
+    process, its copy writes to the file descriptors instead.
     """
 
     def __init__(self, path: str, shown_with: Mapping[str, str]) -> None:
@@ -58,7 +58,7 @@ class OutputCapture:
     def capturing(self, may_print: str | None = None) -> Iterator[None]:
         """Capture one step, and restore the warning filters after it.
 
-        Lines that match `may_print` may bypass Python's streams.
+        Lines that match `may_print` may be written to the file descriptors directly.
         """
         if self.is_copy:
             self._settle()
@@ -70,7 +70,7 @@ class OutputCapture:
 
     @property
     def is_copy(self) -> bool:
-        """Return whether this is the copy in a process that was forked since the step began."""
+        """Return whether this is a copy, in a process that the page forked."""
         return os.getpid() != self._process
 
     def show(self, value: object, output_type: str = "display_data") -> None:
@@ -100,7 +100,7 @@ class OutputCapture:
         self.shown = 0
 
     def _settle(self) -> None:
-        """Put files of this process under its standard streams."""
+        """Redirect the standard streams of this process to files."""
         self._process = os.getpid()
         self._descriptors = Descriptors(LIMIT)
         self.forget()
@@ -136,7 +136,7 @@ class OutputCapture:
         return self.shown <= LIMIT
 
     def _print(self, usual: Callable[..., None], *values: object, **options: Any) -> None:
-        """Print, and let readers see the values as they are under `shown_with`."""
+        """Print twice: for the checks, and with the variables `shown_with` for the readers."""
         if options.get("file") is not None or sys.stdout is not self._stdout:
             return usual(*values, **options)
         checked, shown = io.StringIO(), io.StringIO()
@@ -156,7 +156,7 @@ class OutputCapture:
             self.outputs[-1]["shown"]["text"] += text if shown is None else shown
 
     def _as_output(self, emit: Callable[..., None]) -> Callable[..., None]:
-        """Treat log messages below the level of a warning as output."""
+        """Wrap `emit` so that log messages below WARNING count as output, not as errors."""
 
         @functools.wraps(emit)
         def emitting(handler: logging.Handler, record: logging.LogRecord) -> None:

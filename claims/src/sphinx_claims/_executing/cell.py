@@ -27,7 +27,7 @@ _READ_FILE = re.compile(r"unclosed file <_io\.(?:BufferedReader |TextIOWrapper .
 def execute_cell(
     cell: Cell, namespace: dict[str, Any], path: str, capture: OutputCapture
 ) -> BaseException | None:
-    """Execute `cell` as lines of the file `path`, show its last value, return its exception."""
+    """Execute `cell` with the line numbers of `path`, show its last value, return its exception."""
     try:
         tree = ast.parse("\n" * (cell.line - 1) + cell.source, filename=path)
         for line, objection in useless_checks(tree):
@@ -49,7 +49,7 @@ def execute_cell(
 
 
 def check_cell(cell: Cell, error: BaseException | None, capture: OutputCapture) -> Iterator[Check]:
-    """Compare what `cell` did with its `:raises:`, its `:warns:` and its `#>` pins."""
+    """Compare the exception, warnings and output of `cell` with the declared ones."""
     if cell.raises is not None:
         yield _check_declared("raises", cell.raises, [] if error is None else [error], cell.fence)
     if cell.warns is not None:
@@ -91,7 +91,7 @@ def undeclared_warnings(
 ) -> Iterator[warnings.WarningMessage]:
     """Yield undeclared warnings, except those that Python hides by default.
 
-    One of these is a file left open after reading, as in `open("data.txt").read()`.
+    An example is the ResourceWarning about an unclosed file in `open("data.txt").read()`.
     """
     for warning in caught:
         if warning.category is ResourceWarning and _READ_FILE.match(str(warning.message)):
@@ -115,7 +115,7 @@ def pins(source: str) -> list[tuple[int, int, str]]:
 
 
 def remove_pins(source: str) -> str:
-    """Remove the `#>` comments: the page shows the output itself."""
+    """Remove the `#>` comments, because the page shows the actual output."""
     lines: list[str | None] = list(source.splitlines())
     for index, column, _ in pins(source):
         kept = (lines[index] or "")[:column].rstrip()

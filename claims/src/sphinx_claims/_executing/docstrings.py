@@ -18,7 +18,8 @@ from sphinx_claims._python import parse_python
 def find_docstrings(module: str, root: Path) -> Iterator[Page]:
     """Import `module`; yield a page for each public docstring with examples.
 
-    Public is what `__all__` lists or else what has no underscore and comes from the same package.
+    Public names are those in `__all__`. Without `__all__`, they are the names without a leading
+    underscore that come from the same package.
     """
     public = importlib.import_module(module)
     things = [public, *(getattr(public, name, None) for name in _public_names(public))]
@@ -37,7 +38,7 @@ def find_docstrings(module: str, root: Path) -> Iterator[Page]:
 
 
 def _line_of(test: doctest.DocTest) -> int:
-    """Return the line where a docstring begins; doctest errs if a decorator made the function."""
+    """Return the line where a docstring begins; doctest is wrong for decorated functions."""
     near = (test.lineno or 0) + 1
     lines = _docstring_lines(test.filename or "").get(inspect.cleandoc(test.docstring or ""), [])
     return min(lines, key=lambda line: abs(line - near), default=near)

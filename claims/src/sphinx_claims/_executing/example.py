@@ -1,8 +1,8 @@
 """Execute examples with doctest's comparison and option flags.
 
-doctest's own runner finds the source of an example only while its own block runs: a function of
-another block has none, and a traceback through it ends in an IndexError. Here every example is a
-file of its own in `linecache`, whose first line is line 1, as in doctest.
+doctest's runner finds the source of an example only while the block of that example runs. A
+traceback through a function from another block therefore ends in an IndexError. Here every example
+is a separate file in `linecache`, whose first line is line 1, as in doctest.
 """
 
 import __future__
@@ -32,7 +32,7 @@ _MESSAGES = re.compile(r"^[ |]*\| (\S.*\n)", re.MULTILINE)
 class ExampleRunner:
     """Runs the examples of a page in its `namespace`, under the page's own option flags.
 
-    An assert that `is_told` as false already is not reported again as an exception.
+    If `is_told` returns True for an exception, a false assert was already reported for it.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ExampleRunner:
     def _compare(
         self, line: int, example: doctest.Example, flags: int, mode: str
     ) -> Iterator[Check]:
-        """Execute an example; yield a check unless there is nothing to compare."""
+        """Execute an example; yield a check if it has output to compare."""
         shown, error = self._execute(line, example, mode)
         message = "" if error is None else _last_lines(error)
         if isinstance(error, BaseExceptionGroup) and (wanted := _group_messages(example.want)):
@@ -86,7 +86,7 @@ class ExampleRunner:
     def _execute(
         self, line: int, example: doctest.Example, mode: str
     ) -> tuple[str, BaseException | None]:
-        """Execute an example on a line of its page; return what it printed and raised."""
+        """Execute an example on a line of its page; return its output and its exception."""
         shown = io.StringIO()
         imported = {
             feature.compiler_flag
@@ -109,7 +109,7 @@ class ExampleRunner:
 
 
 def _combine_flags(flags: int, options: Iterable[str]) -> int:
-    """Switch on `NAME` and `+NAME`, and off `-NAME`."""
+    """Return `flags` with `NAME` and `+NAME` switched on and `-NAME` switched off."""
     for option in options:
         flag = doctest.OPTIONFLAGS_BY_NAME[option.lstrip("+-")]
         flags = flags & ~flag if option.startswith("-") else flags | flag
@@ -117,7 +117,7 @@ def _combine_flags(flags: int, options: Iterable[str]) -> int:
 
 
 def _last_lines(error: BaseException) -> str:
-    """Return what a traceback says below its frames; of a SyntaxError without the line."""
+    """Return the traceback below its frames; for a SyntaxError, without the source line."""
     lines = traceback.format_exception_only(error)
     if isinstance(error, SyntaxError):
         name = type(error).__qualname__

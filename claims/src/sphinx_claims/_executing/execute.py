@@ -1,4 +1,4 @@
-"""Execute the steps of a page, in a process of its own."""
+"""Execute the steps of a page in the process of that page."""
 
 import atexit
 import builtins
@@ -34,8 +34,8 @@ from sphinx_claims._record import Check, Record
 
 
 def begin() -> None:
-    """Remove the exit functions of modules that were imported before the page."""
-    atexit._clear()  # noqa: SLF001 - as multiprocessing does where it forks
+    """Unregister exit functions of modules that were imported before the page ran."""
+    atexit._clear()  # noqa: SLF001 - as multiprocessing does after a fork
 
 
 def end() -> None:
@@ -44,14 +44,14 @@ def end() -> None:
     for process in multiprocessing.active_children():
         if not process.daemon:
             process.join()
-    atexit._run_exitfuncs()  # noqa: SLF001 - and as it does where it ends
+    atexit._run_exitfuncs()  # noqa: SLF001 - as multiprocessing does at exit
 
 
 _LONGEST = 500
 
 
 def execute_page(page: Page, directory: Path, shown_with: Mapping[str, str]) -> Iterator[Record]:
-    """Execute the steps of `page` in `directory`; yield the record of each when it has run."""
+    """Execute the steps of `page` in `directory`; yield a record after each step."""
     os.chdir(directory)
     remember_lines(page)
     page_run = PageRun(page, shown_with)
@@ -164,7 +164,7 @@ class PageRun:
         return Record(checks=(check,))
 
     def _take_asserts(self, step: Step | None) -> tuple[Check, ...]:
-        """Take the asserts evaluated since the last step, and assign them to `step`."""
+        """Return the asserts evaluated since the last step, assigned to `step`."""
         return tuple(_assign_to_step(step, check) for check in self._recorder.take())
 
     def _complete_record(self, record: Record, step: Step | None) -> Record:
@@ -193,7 +193,7 @@ class PageRun:
 
 
 def _as_main(path: str, module: str | None = None) -> dict[str, object]:
-    """Put a new module, with the names of `module`, in the place of `__main__`.
+    """Replace `__main__` by a new module with the names of `module`.
 
     Returns:
         Its namespace.
@@ -226,7 +226,7 @@ def _brief(problem: Problem) -> Problem:
 
 
 def remember_lines(page: Page) -> None:
-    """Let tracebacks and `inspect` find the cells at their lines of the page."""
+    """Register the cells in `linecache`, so that tracebacks and `inspect` find their source."""
     lines: list[str] = []
     for cell in (step for step in page.steps if isinstance(step, Cell)):
         lines += ["\n"] * (cell.line - 1 - len(lines))

@@ -1,7 +1,7 @@
 """The process that all pages are forked from, after all imports.
 
-Started as `python -m sphinx_claims._executing.forkserver SOCKET MODULE...`; for each two file
-descriptors that arrive on the socket it forks a supervisor, which forks the process of one job.
+Usage: `python -m sphinx_claims._executing.forkserver SOCKET MODULE...`. For each pair of file
+descriptors received on the socket, it forks a supervisor, which forks the process of one job.
 """
 
 import contextlib
@@ -37,7 +37,7 @@ def serve(control: socket.socket) -> None:
 
 
 def _supervise(orders: Connection, messages: Connection) -> None:
-    """Run one job in a process of its own; answer with its exit code, None if it took too long."""
+    """Run one job in a new process; send its exit code, or None after a timeout."""
     function, arguments, seconds = orders.recv()
     job = os.fork()
     if job == 0:

@@ -1,4 +1,4 @@
-"""Checks that are no evidence: they compare a thing with itself, or constants with constants."""
+"""Find checks that prove nothing: a value compared with itself, or two constants."""
 
 import ast
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from sphinx_claims._executing.asserts import statements
 
 
 def useless_checks(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield line and reason of each check in `tree` that no fault could turn false."""
+    """Yield the line and the reason for each check in `tree` that cannot fail."""
     for node in statements(tree):
         if isinstance(node, ast.Assert) and (reason := _reason(node.test)):
             yield node.lineno, f"this check is no evidence: {reason}: {ast.unparse(node.test)}"

@@ -1,4 +1,4 @@
-"""A job in a process of its own: what it imports first, how it runs, and what comes back."""
+"""Run a job in a separate process: imports, execution, messages and outcome."""
 
 import dataclasses
 import importlib
@@ -14,9 +14,9 @@ from sphinx_claims._executing.raised import describe
 
 
 def loaded_version(package: str) -> Iterator[str]:
-    """Yield the version of `package` that this process has imported, or else would import.
+    """Yield the version of `package` that this process has imported or would import.
 
-    The one imported may be another than the one installed: PYTHONPATH comes first.
+    The imported version can differ from the installed one, because PYTHONPATH comes first.
     """
     version = _attribute_version(package) or _distribution_version(package)
     if version is None:
@@ -48,21 +48,21 @@ _LARGEST_FILE = 2**30
 
 @dataclasses.dataclass(frozen=True)
 class JobEnd:
-    """The last message of a job that came to an end, by itself or by an exception."""
+    """The last message of a job that returned or raised an exception."""
 
     failure: str | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a job yielded, and what ended it too early, if anything did."""
+    """The messages of a job, and the reason if it ended too early."""
 
     messages: tuple[Any, ...]
     failure: str | None
 
 
 def import_all(preload: Iterable[str]) -> None:
-    """Import what every page needs and `preload`, and end the process where one cannot be."""
+    """Import `preload` and the modules that every page needs; exit if an import fails."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for module in (*_ALWAYS, *preload):
@@ -84,26 +84,26 @@ def limit_files() -> None:
 def run_job(
     send: Callable[[Any], None], function: Callable[..., Iterator[Any]], arguments: tuple[Any, ...]
 ) -> NoReturn:
-    """Send what a job yields and how it ended, and end the process."""
+    """Send the messages and the end of a job, then exit the process."""
     itself, failure = os.getpid(), None
     try:
         for message in function(*arguments):
             _send_as(itself, send, message)
-    except BaseException as error:  # noqa: BLE001 - the other end tells of it
+    except BaseException as error:  # noqa: BLE001 - the receiver reports it
         failure = describe(error)
     _send_as(itself, send, JobEnd(failure))
     os._exit(0)
 
 
 def _send_as(itself: int, send: Callable[[Any], None], message: Any) -> None:
-    """Send a message of the job `itself`: a process that it forked has nothing to say."""
+    """Send a message from the job with process id `itself`; exit if this is a forked child."""
     if os.getpid() != itself:
         os._exit(0)
     send(message)
 
 
 def outcome(messages: tuple[Any, ...], code: int | None, seconds: float) -> Outcome:
-    """Read the outcome off a job's messages and its exit code: None if it took too long."""
+    """Return the outcome of a job from its messages and its exit code (None after a timeout)."""
     if messages and isinstance(messages[-1], JobEnd):
         return Outcome(messages=messages[:-1], failure=messages[-1].failure)
     if code is None:

@@ -1,4 +1,4 @@
-"""An exception: its message, and the line of the page that raised it."""
+"""Find the message of an exception and the line of the page that raised it."""
 
 import traceback
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ def line_of(error: BaseException | None, path: str) -> int | None:
 def line_on_page(path: str, filename: str, line: int | None) -> int | None:
     """Translate a line of code to a line of the page `path`, or None for other files.
 
-    Each example is a file of its own, as in doctest, named by the line where it begins.
+    As in doctest, each example is a separate file. Its name contains the line where it begins.
     """
     first, _, rest = filename.partition(f"<doctest {path}[")
     if filename == path or line is None:

@@ -23,10 +23,10 @@ _ALWAYS_TRUE = frozenset(
 
 
 class Recorder:
-    """Keeps each evaluated check until `take`, also those of forked processes.
+    """Stores evaluated checks, also from forked processes, until `take` returns them.
 
     A check in a function is recorded at the line of the cell that calls the function.
-    A forked process has a copy, which writes to a shared file.
+    In a forked process, its copy writes the checks to a shared file.
     """
 
     def __init__(self, path: str) -> None:
@@ -34,7 +34,7 @@ class Recorder:
         self.settle()
 
     def settle(self) -> None:
-        """Make this process the one that takes the checks."""
+        """Make this process the owner, which collects the checks."""
         self._process = os.getpid()
         self._checks: deque[Check] = deque()
         self._elsewhere = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
@@ -48,7 +48,7 @@ class Recorder:
     def asserting(
         self, line: int, text: str, test: object, operands: Callable[[], dict[str, Any]]
     ) -> bool:
-        """Record an assert; `operands` returns the values of its parts if it failed."""
+        """Record an assert; if it failed, call `operands` for the values of its parts."""
         passed = bool(test)
         found = "" if passed else _format_operands(operands)
         kind = type(test).__name__
@@ -59,7 +59,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def calling(self, line: int, text: str) -> Iterator[None]:
-        """Record a call that raises if it is not true, such as `assert_allclose`."""
+        """Record a call that raises if its check fails, such as `assert_allclose`."""
         try:
             yield
         except BaseException:
@@ -79,11 +79,11 @@ class Recorder:
         return taken
 
     def restore(self, checks: Iterable[Check]) -> None:
-        """Record checks that were taken."""
+        """Put back checks that `take` returned."""
         self._checks.extend(checks)
 
     def note_rule(self, text: str, found: str) -> None:
-        """Record that a predicate was run over situations, and where it is false."""
+        """Record the result of a rule over the zoo; `found` describes where it is false."""
         line = self._asking() or 1
         self._note(line, text, kind="rule", passed=not found, found=found)
 

@@ -1,4 +1,4 @@
-"""The anchors of claims, and of what the ledger says of them."""
+"""HTML anchors of claims, on their pages and in the ledger."""
 
 import hashlib
 
@@ -6,7 +6,7 @@ from docutils import nodes
 
 
 def anchor(text: str) -> str:
-    """Return the anchor for a text; letters that docutils has no place for leave a hash of it."""
+    """Return an anchor for a text; append a hash if the text has characters outside ASCII."""
     plain = nodes.make_id(text)
     if text.isascii():
         return plain

@@ -1,4 +1,4 @@
-"""Expected and actual text, side by side: of long texts from the first difference on."""
+"""Show expected and actual text; long texts start at the first difference."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ _BEFORE = 40
 
 
 def difference(expected: str, actual: str) -> str:
-    """Return lines that show `expected` and `actual`, and where long texts begin to differ."""
+    """Return lines that show `expected` and `actual`, long texts from the first difference on."""
     texts = expected.rstrip().split("\n"), actual.rstrip().split("\n")
     first = _first_difference(*texts)
     skipped = first if max(map(len, texts)) > _LINES else 0
@@ -25,7 +25,7 @@ def _first_difference(first: Sequence[str], second: Sequence[str]) -> int:
 
 
 def _cut(lines: list[str], column: int) -> str:
-    """Return up to `_LINES` lines, the long ones around a column."""
+    """Return up to `_LINES` lines; shorten long lines to the part around `column`."""
     start = max(column - _BEFORE, 0)
     kept = [
         line if len(line) <= _WIDTH else f"{'...' * bool(start)}{line[start : start + _WIDTH]}..."

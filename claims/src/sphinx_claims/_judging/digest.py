@@ -1,4 +1,4 @@
-"""Did a claim change? What a verdict that was written down earlier is compared by."""
+"""Digests of claims: a stored verdict is valid only while the digest is the same."""
 
 import hashlib
 import json
@@ -7,7 +7,7 @@ from sphinx_claims._page import Cell, Claim, Doctest, Inline, Page, Step
 
 
 def digest(page: Page, claim: Claim) -> str:
-    """Return a hash of what `claim` says and of what is executed in its span, wherever it stands.
+    """Return a hash of the sentence of `claim` and its evidence, independent of the position.
 
     A claim with the same digest has the same sentence, kind, scope, versions and evidence; its
     line, its sources and the page around it may differ.

@@ -21,7 +21,7 @@ WORDS = ("true", "skipped", "false", CHANGED)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Run:
-    """One run of all tests and claims: on which versions, when, and what it found.
+    """One run of all tests and claims: the versions, the date and the verdicts.
 
     `claims` maps the id of each claim to its verdict and to the digest that it had.
     """
@@ -34,12 +34,12 @@ class Run:
     claims: Mapping[str, tuple[str, str]]
 
     def word(self, verdict: ClaimVerdict) -> str:
-        """Return the run's verdict on the current form of a claim."""
+        """Return the run's verdict on a claim, or `CHANGED` if the claim has changed since."""
         word, digest = self.claims.get(verdict.claim.id, (CHANGED, ""))
         return word if digest == verdict.digest else CHANGED
 
     def totals(self, claims: Sequence[ClaimVerdict], package: str | None) -> dict[str, Any]:
-        """Return the run as JSON types, with counts of what it found of `claims`."""
+        """Return the run as JSON types, with the number of `claims` for each verdict."""
         words = Counter(map(self.word, claims))
         return {
             str(package): self.version,
@@ -75,14 +75,14 @@ def _split_verdict(text: str) -> tuple[str, str]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class History:
-    """The files of earlier runs; for an invalid file, a problem."""
+    """The files of earlier runs, each read as a `Run`, or as a `Problem` if it is invalid."""
 
     config: Config
     files: Mapping[str, Run | Problem]
 
     @property
     def runs(self) -> list[Run]:
-        """The runs that are kept, the oldest version first."""
+        """Return the stored runs, the oldest version first."""
         runs = (run for run in self.files.values() if isinstance(run, Run))
         return sorted(runs, key=lambda run: Version(run.version))
 
@@ -94,7 +94,7 @@ class History:
 
 
 def read_history(config: Config) -> History:
-    """Read the files that `config` names."""
+    """Read the files of earlier runs from the folder `versions` of `config`."""
     folder = config.versions
     files = sorted((config.root / folder).glob("*.json")) if folder is not None else ()
     return History(

@@ -1,4 +1,7 @@
-"""What the pages of a project say of each other's claims, found without executing any."""
+"""Find references between pages without executing them: exceptions and blind checks.
+
+A blind check is a check written by somebody who saw only the sentence of the claim.
+"""
 
 import dataclasses
 import re
@@ -12,7 +15,7 @@ _PAIR = re.compile(r"^:(checks|exception-to): +(\S+) +(.*\S)", re.MULTILINE)
 
 @dataclasses.dataclass(frozen=True)
 class Index:
-    """By the id of a claim: its file, its exceptions, and the digests of its blind checks."""
+    """Maps from the id of a claim to its file, its exceptions and its blind checks' digests."""
 
     files: Mapping[str, Path]
     exceptions: Mapping[str, tuple[str, ...]]

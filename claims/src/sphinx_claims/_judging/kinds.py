@@ -1,4 +1,4 @@
-"""What a claim must have for its kind, and which exceptions it must name."""
+"""Requirements on a claim that depend on its kind, and the exceptions that it must name."""
 
 import re
 from collections.abc import Container, Iterator
@@ -16,7 +16,7 @@ _INSTANCE = re.compile(r"[`$\d]|\b(?:this|these|here)\b", re.IGNORECASE)
 
 
 def kind_problems(page: Page, claim: Claim, config: Config) -> Iterator[Problem]:
-    """Yield what a claim lacks, and the exceptions that it does not name."""
+    """Yield a problem for each missing requirement and each exception that is not named."""
     for name in claim.exceptions:
         if name.strip("`") not in claim.outside and not _holds(claim.statement, name):
             yield Problem(claim.line, f"sentence or scope must name the exception {name!r}")
@@ -43,7 +43,7 @@ def _holds(statement: str, name: str) -> bool:
 
 
 def pair_problems(page: Page, known: Container[str]) -> Iterator[Problem]:
-    """Yield cells that name a claim that is not there, or that check nothing about theirs."""
+    """Yield a problem for each cell that refers to an unknown claim or contains no check."""
     for cell in page.of(Cell):
         for key, pair in (("checks", cell.checks), ("exception-to", cell.exception_to)):
             if pair and pair[0] not in known:

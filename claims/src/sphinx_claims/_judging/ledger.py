@@ -20,13 +20,15 @@ SCHEMA = 2
 def ledger_of(site: SiteVerdict, config: Config) -> dict[str, Any]:
     """Return the ledger of a judged site.
 
-    `problems` are those that belong to no claim; each claim has its own. `built` are the documents
-    of a site that was built, and `excluded` the Markdown files beside them that nobody judged.
-    `escapes` are what the pages show and do not prove.
-    The version of the package, if there is one, stands under its name.
-    `versions` are the runs that were kept of other versions of it.
-    `translations` counts the words for the claims in each language; each claim has its own, and
-    among its `sentences` what it says there.
+    The keys:
+    - `problems`: the problems outside claims; each claim lists its own.
+    - `built`: the documents of a built site.
+    - `excluded`: the Markdown files that were neither built nor judged.
+    - `escapes`: code that the pages show but do not execute.
+    - the name of the package, if one is configured: its version.
+    - `versions`: the stored runs on other versions of the package.
+    - `translations`: for each language, the number of claims in each state of translation. Each
+      claim also has its own state, and its translations under `sentences`.
     """
     red, history = list(red_lines(site)), site.history
     release = {site.release.package: site.release.version} if site.release else {}

@@ -1,18 +1,17 @@
-"""Code and numbers that a claim's sentence mentions and its evidence lacks.
+"""Find code and numbers that a claim's sentence mentions but its evidence does not contain.
 
-A span of code must occur in what the evidence executes, prints or raises, or in the statements
-above that make or use its objects:
+A span of code must occur in the code, output or exceptions of the evidence, or in earlier
+statements that create or use the same objects. The parts that must occur:
 
-- of a dotted name or a call the last name, as `backward` of `Tensor.backward()`;
-- of `flag=value` both, side by side;
-- `True`, `False` and `None` as what a check evaluates or compares with, not as an argument;
-- of any other code each name and number.
+- for a dotted name or a call, the last name: `backward` for `Tensor.backward()`;
+- for `flag=value`, both parts, side by side;
+- for `True`, `False` and `None`, a value that a check evaluates or compares with, not an argument;
+- for any other code, each name and number.
 
-A number in the text must occur as well; where the evidence has more digits, rounded, and with a
-unit as the plain number too: 4 MB is 4e6, 5% may be 1.05. `ones` are 1 and
-`zeros` 0. A number that follows a capitalised word, as in PyTorch 2.13 or Figure 2, names
-something, and so does the year of a citation. Evidence for what happens without some code need not
-have that code.
+A number in the text must occur as well. If the evidence has more digits, it is rounded. A number
+with a unit may also occur without it: 4 MB as 4e6, 5% as 1.05. `ones` counts as 1, `zeros` as 0.
+Numbers after a capitalised word (PyTorch 2.13, Figure 2) and the years of citations are names, so
+they are not checked. A claim about what happens without some code does not need that code.
 """
 
 import ast
@@ -76,7 +75,7 @@ def _parts(sentence: str) -> tuple[list[str], str]:
 
 
 class _Evidence:
-    """What the steps of a claim execute and show, as tokens."""
+    """The tokens of the code and the output of a claim's steps."""
 
     def __init__(self, claim: Claim, own: Sequence[Ran], ran: Sequence[Ran]) -> None:
         shown = [claim.since or "", claim.until or ""]
@@ -135,7 +134,7 @@ def _value(number: str) -> float:
 
 
 def _collect_texts(step: Step, record: Record) -> Iterator[str]:
-    """Yield what a step declares, compares with and shows as text."""
+    """Yield the texts of a step: its declarations, expected outputs and actual outputs."""
     yield record.value or ""
     if isinstance(step, Cell):
         yield f"{step.raises or ''} {step.warns or ''}"
@@ -155,7 +154,7 @@ def _trees(step: Step) -> Iterator[ast.Module]:
 
 
 def _find_uses(trees: Sequence[ast.AST], steps: Sequence[Step]) -> Iterator[ast.stmt]:
-    """Yield the statements in `steps` that make or use what `trees` use, the last first."""
+    """Yield statements in `steps` that bind or use names that `trees` use, the last first."""
     used = {name for tree in trees for name in _names(tree)}
     bodies = (tree.body for step in reversed(steps) for tree in _trees(step))
     for statement in (statement for body in bodies for statement in reversed(body)):
@@ -172,7 +171,7 @@ def _names(tree: ast.AST) -> Iterator[str]:
 
 
 def _find_constants(tree: ast.Module) -> Iterator[str]:
-    """Yield the truth values and None that checks evaluate or that code states as a value."""
+    """Yield each `True`, `False` and `None` that a check evaluates or that code has as a value."""
     nodes = [*ast.walk(tree)]
     calls = (node for node in nodes if isinstance(node, ast.Call))
     arguments = {id(option.value) for call in calls for option in call.keywords}

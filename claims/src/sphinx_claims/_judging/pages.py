@@ -1,4 +1,4 @@
-"""The pages of a site as they are read: each by itself, and beside the others."""
+"""Read the pages of a site, and check them against each other."""
 
 import dataclasses
 import functools
@@ -24,9 +24,9 @@ def page_name(file: Path, root: Path) -> str:
 def read_pages(
     files: Sequence[Path], config: Config, taken: dict[str, str] | None = None
 ) -> list[Page]:
-    """Read pages; a claim whose id or sources do not fit is a problem of its page.
+    """Read pages; report a claim with a duplicate id or invalid sources as a problem of its page.
 
-    `taken` holds the places of the ids that were read before, and is added to.
+    `taken` maps the ids of the claims read so far to their places; this function adds to it.
     """
     taken = {} if taken is None else taken
 
@@ -58,7 +58,7 @@ def read_pages(
 
 
 def _with_claims(page: Page, default: DefaultScope, index: Index) -> Page:
-    """Return a page whose claims know their scope, and the exceptions that any page names."""
+    """Return the page with scope, exceptions and blind checks of its claims filled in."""
 
     def complete(claim: Claim) -> Claim:
         named = index.exceptions.get(claim.id, ()), index.digests.get(claim.id, ())
@@ -81,7 +81,7 @@ def _read(file: Path, config: Config) -> Page:
 
 
 def with_settings(page: Page, config: Config) -> Page:
-    """Return a page with what the table says of all examples."""
+    """Return the page with the settings for examples from pyproject.toml."""
     flags, setup = config.doctest_default_flags, config.doctest_global_setup
     zoo = _zoo_of(config.root / config.zoo) if config.zoo else None
     return dataclasses.replace(page, flags=flags, setup=setup, zoo=zoo)

@@ -1,4 +1,4 @@
-"""Pages executed and judged, in processes of their own."""
+"""Execute and judge pages, each in a separate process."""
 
 import contextlib
 import dataclasses
@@ -28,7 +28,7 @@ Report = Callable[[PageVerdict], None]
 
 
 class Prover(contextlib.ExitStack):
-    """Judges pages again and again with the same processes, and checks that ids are unique."""
+    """Judges pages repeatedly with the same worker processes; checks that ids are unique."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -47,17 +47,17 @@ class Prover(contextlib.ExitStack):
         return read_pages(files, self._config, self._taken)
 
     def judge(self, pages: Sequence[Page], report: Report = lambda _: None) -> SiteVerdict:
-        """Execute and judge pages; `report` each."""
+        """Execute and judge pages; call `report` with each verdict."""
         config = dataclasses.replace(self._config, docstrings=(), versions=None)
         return prove_in(self._workers, config, pages, report)
 
     def judge_all(self, pages: Sequence[Page], report: Report) -> SiteVerdict:
-        """Execute and judge pages and all docstrings; `report` each."""
+        """Execute and judge pages and all docstrings; call `report` with each verdict."""
         return prove_in(self._workers, self._config, pages, report)
 
 
 def prove(config: Config, files: Sequence[Path], report: Report) -> SiteVerdict:
-    """Execute and judge `files` and the docstrings of `config`; `report` each page when judged."""
+    """Execute and judge `files` and the docstrings of `config`; call `report` for each page."""
     with started(config.preload, config.processes) as workers:
         return prove_in(workers, config, read_pages(files, config), report)
 
@@ -97,7 +97,7 @@ def prove_in(
 def judge_page(
     page: Page, config: Config, workers: Workers, release: Release | None = None
 ) -> PageVerdict:
-    """Execute one page in a process of its own and judge it by what holds on this `release`."""
+    """Execute one page in a separate process and judge the claims that apply to `release`."""
     start = time.monotonic()
     if not page.steps:
         return judge(page, (), failure=None, seconds=0.0)
@@ -115,7 +115,7 @@ def judge_page(
 
 
 def find_release(workers: Workers, config: Config) -> Release | None:
-    """Return the release that the processes of `workers` have of the package of `config`."""
+    """Return the release of the configured package that the worker processes import."""
     if config.package is None:
         return None
     outcome = workers.run(loaded_version, config.package, seconds=config.timeout)

@@ -22,9 +22,9 @@ _SENTENCE = 100
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RedLine:
-    """A red line: its page and line, its claim, and the message.
+    """A line of a page with a problem: page, line, claim and message.
 
-    `sentence` is what the claim says, on the last of its red lines.
+    `sentence` is the sentence of the claim; only the last red line of a claim has it.
     """
 
     path: str
@@ -35,7 +35,7 @@ class RedLine:
 
     @property
     def text(self) -> str:
-        """The message, with the id of the claim and, on the last line of a claim, its sentence."""
+        """Return the message with the id of the claim and, on its last red line, the sentence."""
         named = self.claim is None or self.claim in self.found
         told = self.found if named else f"{self.claim}: {self.found}"
         return f'{told}\n    not proven: "{self.sentence}"' if self.sentence else told
@@ -70,7 +70,7 @@ def page_line(verdict: PageVerdict) -> str:
 
 
 def summary(site: SiteVerdict, seconds: float) -> str:
-    """Return the last line: how much there was, and how much of it is not true."""
+    """Return the last line of the report: counts of pages, claims, checks and problems."""
     checks = sum(len(page.checks) for page in site.pages)
     pages, claims = count_of(len(site.pages), "page"), count_of(len(site.claims), "claim")
     verdict = count_of(len(site.problems), "problem") if site.problems else "all true"
@@ -86,7 +86,7 @@ def shown_line(site: SiteVerdict) -> str | None:
 
 
 def kinds_line(site: SiteVerdict) -> str | None:
-    """Return the line that counts the claims by kind, and those that lack a kind or a check."""
+    """Return the line that counts claims by kind, without a kind and without a blind check."""
     claims = [verdict.claim for verdict in site.claims]
     unchecked = sum(claim.kind in BLIND and not claim.digests for claim in claims)
     kinds = [claim.kind for claim in claims]
@@ -104,12 +104,12 @@ def excluded_line(site: SiteVerdict) -> str | None:
 
 
 def count_of(number: int, noun: str) -> str:
-    """Return so many of a thing in words."""
+    """Return a count with its noun, in the plural unless the count is 1."""
     return f"{number} {noun}" + "s" * (number != 1)
 
 
 def annotations(red: Iterable[RedLine], root: Path) -> Iterator[str]:
-    """Yield the command that annotates each line of a file under `root`; nothing elsewhere.
+    """On GitHub Actions, yield a command that annotates each red line of a file under `root`.
 
     The format: https://docs.github.com/actions/reference/workflow-commands-for-github-actions
     """

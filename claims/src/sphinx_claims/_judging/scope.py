@@ -1,4 +1,8 @@
-"""What claims speak of: the scope that a page defines, and the words that change it."""
+"""The scope of claims: the cases that a claim covers.
+
+One page defines words for cases. Other pages and claims add a case with `+word` and exclude one
+with `-word`.
+"""
 
 import dataclasses
 import itertools
@@ -11,16 +15,17 @@ from sphinx_claims._reading.markdown import parser
 
 @dataclasses.dataclass(frozen=True)
 class DefaultScope:
-    """The words for what no claim speaks of by default, and for what each does speak of."""
+    """The words for cases that are excluded by default, and for those that are included."""
 
     outside: frozenset[str] = frozenset()
     inside: frozenset[str] = frozenset()
 
 
 def read_scope(config: Config) -> DefaultScope:
-    """Read the page that `config` names: the terms of its first definition list are outside.
+    """Read the page that `config` names as its scope.
 
-    The terms of its other definition lists are inside, until a claim leaves them out.
+    The terms of its first definition list are excluded by default; those of its other definition
+    lists are included, unless a page or a claim excludes them.
     """
     if config.scope is None:
         return DefaultScope()
@@ -35,7 +40,7 @@ def read_scope(config: Config) -> DefaultScope:
 
 
 def with_scope(page: Page, claim: Claim, default: DefaultScope) -> Claim:
-    """Return a claim with the words for what it does not speak of, on its page."""
+    """Return the claim with `outside` set to the words for the cases that it does not cover."""
     words = (*(word for scope in page.of(Scope) for word in scope.words), *claim.scope)
     outside = set(default.outside)
     for word in words:
@@ -44,7 +49,7 @@ def with_scope(page: Page, claim: Claim, default: DefaultScope) -> Claim:
 
 
 def scope_problems(item: Claim | Scope, default: DefaultScope, config: Config) -> Iterator[Problem]:
-    """Yield a problem for each word of a claim or page that the page of the scope lacks."""
+    """Yield a problem for each word of a claim or page that the scope page does not define."""
     words = item.words if isinstance(item, Scope) else item.scope
     known = default.outside | default.inside
     for word in words:

@@ -13,11 +13,11 @@ from sphinx_claims._versions import Release
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SiteVerdict:
-    """The verdict on every page, and every line of the site that is not true, with its page.
+    """The verdicts on all pages, and all problems of the site with their pages.
 
-    `history` is what earlier runs found of its claims, and `translations` is what they say in other
-    languages. `built` names the documents of a site that
-    was built, and `excluded` the Markdown files beside them that are neither built nor judged.
+    `history` has the verdicts of earlier runs, `translations` the claims in other languages.
+    `built` names the documents of a built site, and `excluded` the Markdown files that were
+    neither built nor judged.
     """
 
     pages: tuple[PageVerdict, ...]
@@ -30,11 +30,11 @@ class SiteVerdict:
 
     @property
     def claims(self) -> tuple[ClaimVerdict, ...]:
-        """Every claim of the site, in the order of its pages."""
+        """Return every claim of the site, in the order of its pages."""
         return tuple(claim for page in self.pages for claim in page.claims)
 
     def claim_at(self, path: str, line: int) -> ClaimVerdict | None:
-        """Return the claim whose sentence or evidence stands on a line; None where none does."""
+        """Return the claim whose sentence or evidence includes a line, or None."""
         for page in self.pages:
             claim = page.page.claim_of(line) if page.page.path == path else None
             if claim is not None:
@@ -42,7 +42,7 @@ class SiteVerdict:
         return None
 
     def with_problems(self, found: Iterable[tuple[str, Problem]]) -> Self:
-        """Add what else was found: a claim where a problem stands is not true."""
+        """Return the verdict with more problems; a claim that contains one becomes false."""
         places = {page.page.path: index for index, page in enumerate(self.pages)}
         problems = sorted(
             dict.fromkeys((*self.problems, *found)),

@@ -28,8 +28,8 @@ _SLIPS = ("NameError", "SyntaxError", "IndentationError")
 class ClaimVerdict:
     """The verdict on a claim of the page `path`, with values filled into its sentence.
 
-    A skipped claim is true if it fails on this version of the package, as its range
-    says.
+    A claim is skipped if its range excludes this version of the package. It is then true if its
+    evidence fails, as the range says.
     """
 
     path: str
@@ -42,12 +42,12 @@ class ClaimVerdict:
     values: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
 
     def in_full(self, sentence: str) -> str:
-        """Return the claim in some language as plain text, with values and without links."""
+        """Return `sentence`, the claim in any language, as text with values and without links."""
         return _fill_values(sentence, self.values)
 
     @property
     def word(self) -> str:
-        """Return the word that the ledger has for the verdict."""
+        """Return the verdict as the ledger shows it: true, false or skipped."""
         if not self.is_true:
             return "false"
         return "skipped" if self.is_skipped else "true"
@@ -66,7 +66,7 @@ class PageVerdict:
 
     @property
     def executed(self) -> Iterator[Ran]:
-        """Pair each step with its record, an empty one where the page stopped before it."""
+        """Pair each step with its record; steps that were not reached get an empty record."""
         records = itertools.chain(self.records, itertools.repeat(Record()))
         return zip(self.page.steps, records, strict=False)
 
@@ -80,8 +80,8 @@ def judge(
 ) -> PageVerdict:
     """Judge `page` by the records of its steps; `failure` says why some are missing.
 
-    Of a claim that does not hold on this `release`, by its own words, the evidence must fail,
-    and what is red there is no problem.
+    If the range of a claim excludes this `release`, its evidence must fail, and its failed checks
+    are not reported.
     """
     ran, waiting = list(zip(page.steps, records, strict=False)), page.steps[len(records) :]
     ends = [record.after for record in records if record.after is not None]
@@ -115,7 +115,7 @@ def judge(
 
 
 def _one_per_cause(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield problems by line; of those with the same cause the first, with a count."""
+    """Yield problems in line order; merge those with the same cause and add a count."""
     ordered = sorted(problems, key=lambda problem: (problem.line, problem.message))
     counts = Counter(problem.cause for problem in ordered if problem.cause)
     reported = set()
@@ -132,7 +132,7 @@ def _one_per_cause(problems: Iterable[Problem]) -> Iterator[Problem]:
 
 
 def _find_unmentioned(page: Page, ran: Sequence[Ran], waiting: Sequence[Step]) -> Iterator[Problem]:
-    """Yield the code and numbers of claims that their evidence lacks, where all of it ran."""
+    """Yield code and numbers missing from the evidence of claims whose evidence ran completely."""
     for claim in page.claims:
         span = page.span(claim)
         own = [(step, record) for step, record in ran if step.line in span]
@@ -144,7 +144,7 @@ def _find_unmentioned(page: Page, ran: Sequence[Ran], waiting: Sequence[Step]) -
 
 
 def _merge_checks(records: Iterable[Record]) -> list[Check]:
-    """Merge checks of the same line, kind and text; a false one wins."""
+    """Merge checks with equal line, kind and text; the result is false if any of them is."""
     merged: dict[tuple[int, int, str, str], Check] = {}
     for check in (check for record in records for check in record.checks):
         if check.kind == "caught":
@@ -243,16 +243,16 @@ def _exceptions(ran: Sequence[Ran]) -> Iterator[Check]:
 
 
 def _fails(evidence: Sequence[Check]) -> bool:
-    """Return whether a check failed for another reason than a slip.
+    """Return whether a check failed because of the version, not because of a mistake in the page.
 
-    A name that is not defined is missing on every version.
+    For example, an undefined name is a mistake: it fails on every version.
     """
     failed = (check for check in evidence if not check.passed and check.found != _NEVER)
     return any(check.kind != "exception" or not check.text.startswith(_SLIPS) for check in failed)
 
 
 def _explain_unproven(verdict: ClaimVerdict, release: Release | None) -> Iterator[Problem]:
-    """Yield the problems of a claim whose evidence ran: none, or too weak outside its versions."""
+    """Yield a problem if the evidence that ran does not support the claim or its version range."""
     claim = verdict.claim
     if not verdict.evidence:
         yield Problem(

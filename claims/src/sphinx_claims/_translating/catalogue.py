@@ -1,4 +1,4 @@
-"""The catalogue of a page in one language: a `.po` file, as gettext has them."""
+"""The catalogue of a page: a gettext `.po` file with its messages in one language."""
 
 import dataclasses
 import hashlib
@@ -20,7 +20,7 @@ _LENGTH = 16
 class Message:
     """A sentence of a page and its translation, which may be empty.
 
-    A `is_fuzzy` one was made for another sentence, which has changed since.
+    If `is_fuzzy`, the sentence has changed since it was translated.
     """
 
     line: int
@@ -30,7 +30,7 @@ class Message:
 
     @property
     def is_shown(self) -> bool:
-        """Return whether a reader sees the translation: Sphinx shows none that is fuzzy."""
+        """Return whether readers see the translation; Sphinx does not show fuzzy ones."""
         return bool(self.translation) and not self.is_fuzzy
 
 
@@ -39,7 +39,7 @@ Catalogue = Mapping[str, Message]
 
 
 def read_catalogue(file: Path) -> Catalogue | Problem:
-    """Read a `.po` file; what cannot be read is a problem of it."""
+    """Read a `.po` file; return a problem if it cannot be read."""
     try:
         with file.open("rb") as stream:
             messages = [message for message in read_po(stream, abort_invalid=True) if message.id]
@@ -59,7 +59,7 @@ def read_catalogue(file: Path) -> Catalogue | Problem:
 
 
 def read_reviews(file: Path) -> Reviews:
-    """Read what was reviewed in a language: nothing where there is no such file."""
+    """Read the digests of reviewed messages; return an empty mapping if there is no file."""
     if not file.is_file():
         return {}
     try:
@@ -70,13 +70,13 @@ def read_reviews(file: Path) -> Reviews:
 
 
 def write_reviews(file: Path, reviews: Reviews) -> None:
-    """Write what was reviewed in a language, page by page."""
+    """Write the digests of reviewed messages, grouped by page."""
     ordered = {page: dict(sorted(reviews[page].items())) for page in sorted(reviews)}
     file.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
 
 
 def review_digests(messages: Iterable[Message]) -> Mapping[str, str]:
-    """Return the digests to store for messages that a reader has compared."""
+    """Return the digests to store for messages that a reviewer compared with the original."""
     return {digest(one.source): digest(one.source, one.translation) for one in messages}
 
 

@@ -1,4 +1,4 @@
-"""Differences between a sentence and its translation that a program can see."""
+"""Find differences between a sentence and its translation: numbers, code, links, terms."""
 
 import dataclasses
 import functools
@@ -32,10 +32,10 @@ _FORMULAS = ("math_inline", "math_inline_double", "math_single")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What a sentence in Markdown says in any language, in the order in which it does.
+    """The parts of a Markdown sentence that are the same in any language, in their order.
 
-    `numbers` are those in figures. `terms` are the entries of the glossary that it leads to, each
-    with the word for it that it shows.
+    `numbers` are the numbers written in digits. `terms` are the glossary entries that it links to,
+    each with the word that the sentence shows.
     """
 
     numbers: tuple[float, ...]
@@ -64,7 +64,7 @@ def facts_of(sentence: str) -> Facts:
 
 
 def counts_of(sentence: str) -> set[float]:
-    """Return the numbers that an English sentence says in words."""
+    """Return the numbers that an English sentence writes as words."""
     words = re.findall(r"[a-z]+", sentence.lower())
     return {float(_WORDS[word]) for word in words if word in _WORDS}
 
@@ -88,7 +88,7 @@ def _links(tokens: Sequence[Token]) -> Iterator[str]:
 
 
 def _target(name: str, content: str) -> str:
-    """Return what a role is about: a title may be in any language, and a term in any case."""
+    """Return the target of a role without its title; lower-case it if it is a term."""
     titled = None if name in ROLES else _TITLED.fullmatch(content)
     target = titled[2] if titled else content
     return target.lower() if name == "term" else target
@@ -110,7 +110,7 @@ _KINDS = {
 
 
 def differences(source: str, translation: str, words: Words) -> Iterator[str]:
-    """Yield what a translation lacks, what it adds, and terms that it calls by another word."""
+    """Yield what a translation lacks, what it adds, and terms translated by the wrong word."""
     proven, told = facts_of(source), facts_of(translation)
     written_out = counts_of(source)
     for kind, name in _KINDS.items():
