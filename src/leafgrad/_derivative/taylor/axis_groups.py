@@ -1,4 +1,4 @@
-"""Which axes of a view come from which axes of the tensor that it shows."""
+"""Match the axes of a tensor before and after `view`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Group(NamedTuple):
 
     @property
     def is_one_axis(self) -> bool:
-        """Whether one axis stays one axis."""
+        """Whether the group is a single axis before and after the view."""
         return len(self.old) == len(self.new) == 1
 
 
 def group_axes(old: Shape, new: Shape) -> Sequence[Group]:
-    """Return which axes of a view come from which; axes of size 1 come from nowhere."""
+    """Return the groups of axes before and after a view. Axes of size 1 are in no group."""
     try:
         return _group_axes(old, new)
-    except TypeError:  # a size that has no value yet has no hash
+    except TypeError:  # Symbolic sizes cannot be hashed.
         return _group_axes.__wrapped__(old, new)
 
 

@@ -1,4 +1,4 @@
-"""Constants, made once."""
+"""Constant tensors that are created once and cached."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Made = TypeVar("Made")
 
 
 def make_once(make: Callable[[*Given], Made]) -> Callable[[*Given], Made]:
-    """Keep what a function makes, except within a mode, as that of fake tensors, or a transform.
+    """Cache the results of a function, except inside a dispatch mode or a transform.
 
-    The tensors that are made there are of no use outside.
+    Tensors that are created there, such as fake tensors, cannot be used outside.
     """
     kept = lru_cache(maxsize=1024)(make)
 
@@ -30,6 +30,6 @@ def make_once(make: Callable[[*Given], Made]) -> Callable[[*Given], Made]:
 
 @make_once
 def number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return a number as a tensor ``[]``, which operations take faster than the number itself."""
+    """Return a number as a tensor ``[]``, because operations with Python numbers are slower."""
     with torch.inference_mode(mode=False):
         return torch.tensor(value, dtype=dtype, device=device)

@@ -1,8 +1,8 @@
-"""Rules of one's own: what may have one, and what it has to give.
+"""Taylor rules that users register for their own autograd functions.
 
-For ``y = F(x)`` of values a, a rule gets the series h ``[K, *shape of x]`` of each tensor, and
-gives ``F(a)`` and ``F(a + h) - F(a)``, ``[K, *shape of y]``, as a `Jet`, or the latter as a
-`Series`.
+For ``y = F(x)`` at a value a, a rule takes the series h, ``[K, *shape of x]``, of each tensor. It
+returns a `Jet` with the value ``F(a)`` and the series ``F(a + h) - F(a)``, ``[K, *shape of y]``, or
+only the series as a `Series`.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule
 
 
 def check_function(function: object) -> None:
-    """Raise where `function` is nothing that can have a rule."""
+    """Raise an error if `function` is not a subclass of `torch.autograd.Function`."""
     base = torch.autograd.Function
     if isinstance(function, type) and issubclass(function, base) and function is not base:
         return
@@ -107,14 +107,14 @@ def _describe(function: object) -> str:
 
 
 def _cure(function: object) -> str:
-    """Return the message that says what to pass instead."""
+    """Return the key of the message that suggests what to pass instead."""
     if inspect.isfunction(function):
         return "class-decorate"
     return "class-instance" if isinstance(function, torch.autograd.Function) else "class-wrap"
 
 
 def _check_results(name: str, step: Step, given: Sequence[Series | None], found: object) -> Result:
-    """Return what a rule returned as a series ``[K, *shape]`` for each output, or raise."""
+    """Check a rule's return value and convert it to one series ``[K, *shape]`` per output."""
     outputs = step.results
     if found is None:
         raise TypeError(message("derivative.rule.none", function=name))
@@ -131,7 +131,7 @@ def _check_results(name: str, step: Step, given: Sequence[Series | None], found:
 def _check_series(
     name: str, result: object, output: _autograd.TensorType, given: Sequence[Series | None]
 ) -> Series | None:
-    """Return the series of one result, or raise where it is not ``[K, *shape of the output]``."""
+    """Return the series of one result, ``[K, *shape of the output]``, or raise an error."""
     shape = tuple(output.shape)
     words: dict[str, object] = {"function": name, "wanted": shape}
     if isinstance(result, Jet):
@@ -155,7 +155,7 @@ def _check_series(
 
 
 def _is_rounded(dtype: torch.dtype, wanted: torch.dtype, known: Sequence[Series]) -> bool:
-    """Return whether a rule made ``[K, *shape]`` coarser than what it was given and the output."""
+    """Check whether a rule's series is less precise than both its arguments and the output."""
     if not (dtype.is_floating_point and wanted.is_floating_point):
         return dtype != wanted
     finest = min(torch.finfo(series.dtype).eps for series in known)

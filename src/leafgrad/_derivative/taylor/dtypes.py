@@ -1,4 +1,4 @@
-"""Dtypes of coefficients ``[K, *shape]``: single precision, or double where one asks for it."""
+"""Dtypes of coefficients ``[K, *shape]``: single or double precision."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from torch import Tensor
 
 
 def is_on(device: torch.device, dtype: torch.dtype) -> bool:
-    """Return whether a device computes with a dtype of coefficients: Apple's have no double."""
+    """Check whether a device supports a dtype of coefficients: MPS has no double precision."""
     return dtype != torch.float64 or device.type != "mps"
 
 
 @cache
 def wider(one: torch.dtype, two: torch.dtype) -> torch.dtype:
-    """Return the dtype that is as precise as either, and complex where one of them is."""
+    """Return a dtype at least as precise as both, and complex if one of them is complex."""
     return torch.promote_types(one, two)
 
 
 def at_least(value: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return a tensor ``[*shape]`` that holds what this dtype does, with its graph."""
+    """Convert a tensor ``[*shape]``, with its graph, to at least the precision of `dtype`."""
     return value if value.dtype == dtype else value.to(wider(value.dtype, dtype))

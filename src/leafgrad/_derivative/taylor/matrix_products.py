@@ -1,4 +1,4 @@
-"""Products of matrices: of series with constants, and of two that both have a value and a series.
+"""Matrix products of a series with a constant, and of two matrices with values and series.
 
 The product of series ``[K, ..., a, b]`` and ``[K, ..., b, c]`` with values A and B of the same
 shapes is ``A B_k + A_k B + sum_j A_j B_{k-j}``, ``[K, ..., a, c]``.
@@ -24,7 +24,7 @@ def times_constant(x: Series, matrix: Tensor) -> Series:
 def constant_times(matrix: Tensor, x: Series) -> Series:
     """Return a constant ``[..., a, b]`` times ``[K, ..., b, c]``."""
     shape = (*x.shape[:-2], matrix.shape[-2], x.shape[-1])
-    if matrix.layout != torch.strided:  # which PyTorch multiplies by one matrix at a time
+    if matrix.layout != torch.strided:  # PyTorch has no batched sparse product.
         unsupported_if(matrix.dim() != 2, "sparse-batch")  # noqa: PLR2004
         columns = x.full().movedim(0, 1)
         found = (matrix @ columns.flatten(1)).unflatten(1, columns.shape[1:])
@@ -40,10 +40,10 @@ def product(one: Tensor, x: Series, two: Tensor, y: Series) -> Series:
 
 
 def _multiply_series(x: Series, y: Series, linear: Series) -> Series | None:
-    """Return ``sum_j A_j B_{k-j}``, ``[K, ..., a, c]``, None where there is none.
+    """Return ``sum_j A_j B_{k-j}``, ``[K, ..., a, c]``, None if there are no such products.
 
-    Products with the same result are one product: rows side by side times columns one above the
-    other.
+    The sum for each k is one matrix product: the A_j are concatenated along their columns, and the
+    B_{k-j} along their rows.
     """
     plan = contraction(x.algebra, x.indices, y.indices)
     if not plan.products:

@@ -1,8 +1,8 @@
-"""Rules for the backward passes of activations: a gradient times a slope, element by element.
+"""Rules for the backward nodes of activations: an elementwise product of a gradient and a slope.
 
-They are on the way where a network takes a derivative itself, as the forces of an energy are, or
-the normals of a distance. The slope is a function of what the activation saved, ``[*shape]``, and
-both it and the gradient may have a series, ``[K, *shape]``.
+These nodes are on the path if the outputs are computed from a derivative, such as forces from an
+energy or normals from a distance. The slope is a function of the value that the activation saved,
+``[*shape]``. Both the slope and the gradient may have a series, ``[K, *shape]``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 
 def _times(slope: Callable[[Step, Jet], Jet], name: str = "self") -> Rule:
-    """Make the rule of a gradient times this slope, shape for shape."""
+    """Return the rule of the elementwise product of a gradient and this slope."""
 
     def rule(step: Step, gradient: Series | None, x: Series | None) -> Series | None:
         steep = slope(step, step.jet(name, x))
@@ -30,7 +30,7 @@ def _times(slope: Callable[[Step, Jet], Jet], name: str = "self") -> Rule:
 
 
 def _of_softplus(step: Step, x: Jet) -> Jet:
-    """Return the logistic function, 1 where softplus is taken for a line, elementwise."""
+    """Return the slope of softplus, elementwise: logistic, or 1 above the threshold."""
     beta: float = step.saved("beta")
     scaled = x * beta
     return scaled.sigmoid().where(scaled.value <= step.saved("threshold"), 1)
@@ -41,7 +41,7 @@ def _of_elu(step: Step, x: Jet) -> Jet:
     unsupported_if(step.saved("is_result"), "in-place")
     scale: float = step.saved("scale")
     inner: float = step.saved("input_scale")
-    # What is not used must not overflow. At zero, PyTorch's formula has no bend.
+    # The branch that is not used must not overflow. At zero, PyTorch's second derivative is zero.
     falling = Jet(x.value.clamp(max=0), x.series and x.series.masked(x.value < 0))
     depth: float = scale * inner * step.saved("alpha")
     return ((falling * inner).exp() * depth).where(x.value <= 0, scale)

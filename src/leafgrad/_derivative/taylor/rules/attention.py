@@ -1,7 +1,7 @@
 """The rule for scaled dot-product attention, which PyTorch computes in one node.
 
-Of queries ``[..., heads, n, e]``, keys ``[..., heads, m, e]`` and values ``[..., heads, m, v]`` it
-is
+For queries ``[..., heads, n, e]``, keys ``[..., heads, m, e]`` and values ``[..., heads, m, v]``,
+the result is
 
     softmax(scale * query @ key^T + mask) @ value,  [..., heads, n, v]
 """
@@ -23,9 +23,10 @@ from leafgrad._derivative.taylor.unsupported import unsupported_if
 def _attention(
     step: Step, q: Series | None, k: Series | None, v: Series | None, mask: Series | None = None
 ) -> Series | None:
-    """Return the series ``[K, ..., heads, n, v]`` of the attention, written out.
+    """Return the series ``[K, ..., heads, n, v]`` of the attention.
 
-    Its one node keeps neither the scores ``[..., heads, n, m]`` nor their softmax.
+    The scores ``[..., heads, n, m]`` and their softmax are recomputed, because the node does not
+    save them.
     """
     unsupported_if(step.saved("dropout_p") != 0, "dropout")
     query = step.jet("query", q)
@@ -40,7 +41,7 @@ def _attention(
 
 
 def _for_all_heads(shared: Jet, query: Jet) -> Jet:
-    """Return a key or value ``[..., heads, m, e]``, each head repeated for those that share it."""
+    """Repeat the heads of a key or value ``[..., heads, m, e]`` shared by several query heads."""
     count = query.value.shape[-3] // shared.value.shape[-3]
     if count == 1:
         return shared
@@ -54,7 +55,7 @@ def _for_all_heads(shared: Jet, query: Jet) -> Jet:
 
 
 def _masked(step: Step, scores: Jet, series: Series | None) -> Jet:
-    """Return scores ``[..., heads, n, m]``, minus infinity for what must not be attended to."""
+    """Return the scores ``[..., heads, n, m]``. Masked positions are minus infinity."""
     for name in ("attn_mask", "attn_bias"):
         if _autograd.keeps(step.node, name) and (mask := step.saved(name)) is not None:
             return scores + Jet(mask, series)
@@ -65,14 +66,14 @@ def _masked(step: Step, scores: Jet, series: Series | None) -> Jet:
 
 
 def _softmax(scores: Tensor) -> Tensor:
-    """Return the softmax of ``[..., n, m]`` along m, zeros where nothing may be attended to."""
+    """Return the softmax of ``[..., n, m]`` along m. Rows that are masked completely are zero."""
     nothing = scores.isneginf().all(-1, keepdim=True)
     return scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
 
 
 RULES: dict[str, Rule] = {
     "ScaledDotProductFlashAttentionForCpuBackward0": Rule(_attention),
-    # Those of other devices, which keep the same under the same names.
+    # The nodes of other devices save the same values under the same names.
     "ScaledDotProductFlashAttentionBackward0": Rule(_attention),
     "ScaledDotProductEfficientAttentionBackward0": Rule(_attention),
     "ScaledDotProductCudnnAttentionBackward0": Rule(_attention),

@@ -1,8 +1,9 @@
-"""Rules for what leads to complex numbers, and back to real ones.
+"""Rules for operations that convert between real and complex numbers.
 
-Inputs are real, and so a series of a complex tensor ``[*shape]`` has complex coefficients
-``[K, *shape]`` and real indices. What is linear or holomorphic has one rule for both kinds of
-numbers; here is what takes them apart or puts them together, of ``x + i y`` or ``r exp(i phi)``.
+The inputs of a derivative are real, so only the coefficients ``[K, *shape]`` of a complex tensor
+``[*shape]`` are complex. Linear and holomorphic functions have a single rule for real and complex
+numbers. The rules of this module construct complex numbers, from ``x + i y`` or ``r exp(i phi)``,
+or split them.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def _as_real(step: Step, x: Series) -> Series:
 
 
 def _as_complex(step: Step, x: Series) -> Series:
-    """Return the complex numbers ``[K, *shape]`` of real parts and others, ``[K, *shape, 2]``."""
+    """Return complex ``[K, *shape]`` from real and imaginary parts, ``[K, *shape, 2]``."""
     stack = torch.complex(*x.full(-1).unbind(-1))
     return x.changed(stack, shape=step.shape)
 
@@ -89,7 +90,7 @@ def _angle(step: Step, x: Series) -> Series | None:
 
 
 def _sign(step: Step, x: Series) -> Series | None:
-    """Return ``a / |a|`` of a complex number, of the shape of x; that of a real one is constant."""
+    """Return ``a / |a|``, of the shape of x. For real numbers, this is constant."""
     value = step.tensor("self")
     if not value.is_complex():
         return None

@@ -1,13 +1,14 @@
-"""Rules for `grid_sample`: a picture ``[N, C, *sizes]`` read at points between its pixels.
+"""Rules for `grid_sample`: an image ``[N, C, *sizes]`` interpolated at points between its pixels.
 
-Along each axis, a point at place p, counted in pixels, lies ``t = p - floor(p)`` behind the pixel
-before it. A few pixels around have weights that are polynomials in t, and what is read is
+Along each axis, let p be the position of a point in pixels, and ``t = p - floor(p)``. The weights
+of the neighbouring pixels are polynomials in t. The result is
 
     sum over pixels of pixel * product over axes of weight(t)
 
-so that both the picture and the points may be series. The polynomials are those of Keys, Cubic
-Convolution Interpolation for Digital Image Processing, 1981, where the mode is bicubic. At the
-border of a pixel, where a weight has a kink, it is the pixel behind that counts, as for PyTorch.
+Both the image and the points may have a series. In bicubic mode, the polynomials are those of Keys,
+Cubic Convolution Interpolation for Digital Image Processing, 1981. If a point coincides with a
+pixel, where a weight has a kink, the derivative is the one on the side of the next pixel, as in
+PyTorch.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ _KEYS = -0.75  # the free parameter of the cubic weights, as PyTorch has it
 
 
 class _Pixel(NamedTuple):
-    """One of the pixels around points, along one axis.
+    """One neighbouring pixel of each point, along one axis.
 
     Attributes:
-        place: Where it is, ``[N, *points]``.
-        is_there: Whether it is in the picture, ``[N, *points]``, or counts as zero.
-        weight: ``[N, *points]``, None where it is 1.
+        place: The index of the pixel along the axis, ``[N, *points]``.
+        is_there: Whether the pixel is inside the image, ``[N, *points]``. Outside, it is zero.
+        weight: The weight of the pixel, ``[N, *points]``; None means 1.
     """
 
     place: Tensor
@@ -47,20 +48,20 @@ class _Pixel(NamedTuple):
 
 
 class _Axis(NamedTuple):
-    """How points are placed along an axis of a picture."""
+    """An axis of an image, with the options that convert coordinates to pixels."""
 
     size: int
     padding: int
     aligns_corners: bool
 
     def places(self, grid: Jet) -> Jet:
-        """Return places in pixels, of points ``[N, *points]`` from -1 to 1, elementwise."""
+        """Convert coordinates from -1 to 1, ``[N, *points]``, to pixel positions."""
         if self.aligns_corners:
             return (grid + 1) * ((self.size - 1) / 2)
         return (grid + 1) * (self.size / 2) - 0.5
 
     def inside(self, place: Jet) -> Jet:
-        """Return places moved to the picture, as the padding says, elementwise."""
+        """Move positions outside the image into it, as the padding mode requires, elementwise."""
         if self.padding == _ZEROS:
             return place
         if self.padding == _REFLECTION:
@@ -70,7 +71,7 @@ class _Axis(NamedTuple):
         return place.to(value.clamp(0, last), lambda series: series.masked(is_inside))
 
     def _reflect(self, place: Jet) -> Jet:
-        """Return places mirrored at both ends until they are between them, elementwise."""
+        """Reflect positions at both ends until they are between them, elementwise."""
         low, span = (0, self.size - 1) if self.aligns_corners else (-0.5, self.size)
         if span == 0:
             return Jet(torch.zeros_like(place.value), None)
@@ -95,7 +96,10 @@ class _Axis(NamedTuple):
         return [self._pixel(before, 1 - behind), self._pixel(before + 1, behind)]
 
     def _four(self, place: Jet) -> list[_Pixel]:
-        """Return four pixels around ``[N, *points]`` for a cubic weight, each padded by itself."""
+        """Return the four neighbours of ``[N, *points]``, with cubic weights.
+
+        Each neighbour is padded separately.
+        """
         before = place.value.detach().floor()
         t = place - before
         weights = _far(t + 1), _near(t), _near(1 - t), _far(2 - t)
@@ -103,24 +107,24 @@ class _Axis(NamedTuple):
         return [self._pixel(*pair) for pair in zip(places, weights, strict=True)]
 
     def _pixel(self, place: Tensor, weight: Jet | None) -> _Pixel:
-        """Return a pixel for each of ``[N, *points]``; what is outside, or NaN, is not there."""
+        """Return a pixel for each position, ``[N, *points]``. If outside or NaN, it is missing."""
         last = self.size - 1
         is_there = (place >= 0) & (place <= last)
         return _Pixel(place.nan_to_num(0).clamp(0, last).long(), is_there, weight)
 
 
 def _near(t: Jet) -> Jet:
-    """Return the weight of a pixel not more than 1 away, elementwise."""
+    """Return the cubic weight of a pixel at a distance of at most 1, elementwise."""
     return ((_KEYS + 2) * t - (_KEYS + 3)) * t * t + 1
 
 
 def _far(t: Jet) -> Jet:
-    """Return the weight of a pixel between 1 and 2 away, elementwise."""
+    """Return the cubic weight of a pixel at a distance between 1 and 2, elementwise."""
     return ((_KEYS * t - 5 * _KEYS) * t + 8 * _KEYS) * t - 4 * _KEYS
 
 
 def _grid_sample(step: Step, picture: Series | None, grid: Series | None) -> Series | None:
-    """Return a picture ``[N, C, *sizes]`` read at the points of a grid ``[N, *points, axes]``."""
+    """Return an image ``[N, C, *sizes]`` sampled at the points of a grid ``[N, *points, axes]``."""
     whole, points = step.tensor("input"), step.tensor("grid")
     sizes = whole.shape[2:]
     settings = step.saved("padding_mode"), step.saved("align_corners")
@@ -159,7 +163,7 @@ def _terms(picture: Jet, sizes: torch.Size, along: list[list[_Pixel]]) -> Iterat
 
 
 def _read(picture: Jet, place: Tensor, is_there: Tensor) -> Jet:
-    """Return the pixels at places ``[N, *points]``, zero where nothing is, ``[N, C, *points]``."""
+    """Return the pixels at ``[N, *points]``, zero if missing, as ``[N, C, *points]``."""
     value, series = picture.value, picture.series
     shape = (*value.shape[:2], *place.shape[1:])
     keep, index = is_there.unsqueeze(1), place.flatten(1).unsqueeze(1).expand(-1, shape[1], -1)

@@ -1,4 +1,4 @@
-"""Rules for matrix products, convolutions and what else is linear in each of two factors.
+"""Rules for matrix products, convolutions and other bilinear functions.
 
 The product of series ``[K, ..., a, b]`` and ``[K, ..., b, c]`` with values A and B of the same
 shapes is ``A B_k + A_k B + sum_j A_j B_{k-j}``, ``[K, ..., a, c]``.
@@ -29,7 +29,7 @@ def _matmul(step: Step, x: Series | None, y: Series | None) -> Series | None:
 def _of_matrices(step: Step, names: Names, x: Series | None, y: Series | None) -> Series | None:
     """Return the product of two matrices, ``[K, ..., a, c]``.
 
-    PyTorch saves a factor only where the other one's gradient needs it; no other value is read.
+    PyTorch saves a factor only if the other factor needs a gradient. No other values are read.
     """
     if y is None:
         return None if x is None else times_constant(x, step.tensor(names[1]))
@@ -76,7 +76,7 @@ def _dot(step: Step, x: Series | None, y: Series | None) -> Series | None:
 
 
 def _convolve(step: Step, x: Series | None, *constants: Series | None) -> Series:
-    """Return the convolution of ``[K, rows, channels, ...]``, coefficients taken for rows."""
+    """Return the convolution of ``[K, rows, channels, ...]``, with K merged into the rows."""
     if x is None or any(constant is not None for constant in constants):
         raise Unsupported("reason.weight")
     names = "stride", "padding", "dilation", "transposed", "output_padding", "groups"

@@ -17,13 +17,13 @@ from leafgrad._derivative.taylor.rules.shape import concatenate
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import unsupported_if
 
-_LSTM = 2  # among the modes of a recurrent layer
+_LSTM = 2  # PyTorch's number for the LSTM mode
 
 
 def _layer(step: Step, x: Series | None, *others: Series | None) -> list[Series | None]:
-    """Return the outputs ``[K, times, rows, hidden]`` and the last state, written out.
+    """Return the outputs ``[K, times, rows, hidden]`` and the last state.
 
-    The one node keeps neither the gates nor the state in between.
+    The gates and intermediate states are recomputed, because the node does not save them.
     """
     *weights, h, c = others
     is_usual = step.saved("mode") == _LSTM and not step.saved("batch_sizes")

@@ -1,8 +1,7 @@
-"""Rules for special functions of each element: ``sinc``, ``x log(y)`` and ``log_ndtr``.
+"""Rules for elementwise special functions: ``sinc``, ``x log(y)`` and ``log_ndtr``.
 
-All of them keep the shape: of a value a ``[*shape]`` and a series h ``[K, *shape]`` they return
-``F(a + h) - F(a)``, ``[K, *shape]``. The equations are those of NIST's Digital Library of
-Mathematical Functions, chapter 7.
+For a value a, ``[*shape]``, and a series h, ``[K, *shape]``, a rule returns ``F(a + h) - F(a)``,
+``[K, *shape]``. The equations are from NIST's Digital Library of Mathematical Functions, chapter 7.
 """
 
 from __future__ import annotations

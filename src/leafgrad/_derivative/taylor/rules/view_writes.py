@@ -1,14 +1,15 @@
-"""Rules for writes into views, and for views by strides, whose places their nodes do not tell.
+"""Rules for in-place writes to views, and for strided views.
 
-The backward of such a node only takes elements from place to place, so it tells where they went: it
-is sent a probe ``[*shape]``, in which each element of the result has a number of its own, from 1
-on. What comes back to an input is ``[*its shape]``: the number p of the result's element that its
-own element i went to, or 0. So the coefficients ``[K, *shape]`` of the result are, in flat places,
+The nodes of these operations do not expose the positions of the moved elements. But their backward
+only moves elements, so a probe shows the positions. The probe is a gradient ``[*shape]`` whose
+elements are numbered from 1 on. The gradient that returns to an input contains, for each element i
+of this input, the number p(i) of the result's element that it moved to, or 0. With flat positions,
+the coefficients ``[K, *shape]`` of the result are
 
     a write into a view      y_k[p(i)] = source_k[i], and base_k where the base got its own number
     a view by strides        y_k[p(i)] = x_k[i]
 
-That the backward changes nothing but places is seen from the kinds of nodes that it records.
+The kinds of nodes that the backward records show whether it only moves elements.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _PLACES_ALONE = {
 
 
 def _write_view(step: Step, base: Series | None, source: Series | None = None) -> Series | None:
-    """Return the base ``[K, *shape]``, a part of it replaced by a source or with one added."""
+    """Return the base ``[K, *shape]`` with the elements of a view overwritten by the source."""
     probe, (to_base, *to_source) = send_probe(step)
     if base is not None:
         is_kept = to_base == probe
@@ -44,7 +45,7 @@ def _write_view(step: Step, base: Series | None, source: Series | None = None) -
         base = base.masked(is_kept)
     if source is None:
         return base
-    places = to_source[0].long() - 1  # of each element of the source in the flat result
+    places = to_source[0].long() - 1  # the flat position in the result of each source element
     unsupported_if(len(places.unique()) < places.numel(), "writes-twice")
     zeros = source.stack.new_zeros(len(source.indices), probe.numel())
     flat = zeros.index_copy(1, places.flatten(), source.full().flatten(1))
@@ -52,9 +53,10 @@ def _write_view(step: Step, base: Series | None, source: Series | None = None) -
 
 
 def _view_by_strides(step: Step, x: Series) -> Series:
-    """Return what a view by strides of ``[K, *its shape]`` shows, each once: ``[K, *shape]``.
+    """Return the elements of a strided view, ``[K, *shape]``.
 
-    What it shows several times is added up by its backward, which does more than move elements.
+    Each element may appear only once in the view. Otherwise its backward sums gradients, which is
+    more than moving elements.
     """
     _, (numbers,) = send_probe(step)
     found = numbers.flatten().long()
@@ -65,8 +67,11 @@ def _view_by_strides(step: Step, x: Series) -> Series:
 
 
 def send_probe(step: Step) -> tuple[Tensor, list[Tensor]]:
-    """Return a probe, ``[*shape]``, and what each input that is on the path gets of it."""
-    # Within a backward pass, PyTorch passes on only what that pass was called for.
+    """Return the numbers of a probe, ``[*shape]``, and those that arrive at each input.
+
+    Raise `Unsupported` if the backward does more than move elements.
+    """
+    # Inside a backward pass, PyTorch computes only the gradients that this pass needs.
     unsupported_if(step.is_in_backward, "checkpoint")
     (result,) = step.results
     count = torch.Size(result.shape).numel()
@@ -91,7 +96,7 @@ def _numbers(probe: Tensor) -> Tensor:
 
 
 def _overwrite(_: Step, __: Series | None, source: Series | None) -> Series | None:
-    """Return what a whole tensor was overwritten with, ``[K, *shape]``."""
+    """Return the source, ``[K, *shape]``, because it overwrites the whole tensor."""
     return source
 
 
