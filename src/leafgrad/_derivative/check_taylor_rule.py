@@ -1,4 +1,4 @@
-"""Whether a Taylor rule gives the derivatives of its function."""
+"""Check a user's Taylor rule against finite differences and against autograd."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -90,7 +90,7 @@ def _moves(given: Any) -> bool:
 
 
 class _Line(NamedTuple):
-    """A straight line through the inputs, on which those at some places move."""
+    """A straight line through the inputs. Only the inputs at `places` change along it."""
 
     function: type[torch.autograd.Function]
     inputs: Sequence[Any]
@@ -99,7 +99,7 @@ class _Line(NamedTuple):
     rtol: float
 
     def check(self) -> None:
-        """Compare derivatives with finite differences of lower ones, the lowest first."""
+        """Compare each derivative with differences and gradients of the next lower order."""
         t, here = self._at(0.0)
         around = {step: self._at(step * _STEP)[1] for step in _WEIGHTS}
         for order in range(1, self.order + 1):
@@ -114,7 +114,7 @@ class _Line(NamedTuple):
                 self._compare(order, number, gradients, derivatives[order], "gradient")
 
     def _at(self, place: float) -> tuple[Tensor, list[list[Tensor]]]:
-        """Return t, of shape (1,), and the derivatives in t of each output from order 0 on."""
+        """Return t, of shape (1,), and for each output its derivatives in t, from order 0 on."""
         t = torch.tensor([place], dtype=torch.float64, requires_grad=True)
         given = [*self.inputs]
         for number in self.places:
@@ -146,13 +146,13 @@ class _Line(NamedTuple):
 
 
 def _direction(tensor: Tensor) -> Tensor:
-    """Return sin(1), sin(2), ... of the shape of a tensor: no two alike and none zero."""
+    """Return sin(1), sin(2), ... in the shape of a tensor. They are distinct and not zero."""
     numbers = torch.arange(tensor.numel(), dtype=tensor.dtype, device=tensor.device)
     return (numbers + 1).sin().reshape(tensor.shape)
 
 
 def _slopes(derivative: Tensor, t: Tensor) -> Tensor:
-    """Return the derivative of each element in `t`, of shape (1,), by what was recorded."""
+    """Return the derivative of each element with respect to `t`, ``(1,)``, computed by autograd."""
     if not derivative.requires_grad:
         return torch.zeros_like(derivative)
     slopes = [

@@ -61,19 +61,19 @@ def patch_deepxde(grad: Any) -> None:
 
 
 class _Column(NamedTuple):
-    """A column of a tensor: which derivative of which channel of some outputs it is."""
+    """A column of a tensor, described as a derivative of a channel of the network's outputs."""
 
     channel: int
     order: MultiIndex
 
     def by(self, dimension: int) -> "_Column":
-        """Differentiate once more."""
+        """Return the column differentiated once more, with respect to one dimension."""
         counts = (count + (k == dimension) for k, count in enumerate(self.order))
         return self._replace(order=tuple(counts))
 
 
 class _Outputs:
-    """Outputs at the points of a step, and those of their derivatives that were asked for."""
+    """The network's outputs in one training step, and a cache of their derivatives."""
 
     def __init__(self, outputs: Tensor, inputs: Tensor, plan: list[MultiIndex]) -> None:
         self._outputs = outputs
@@ -83,16 +83,16 @@ class _Outputs:
         self.asked: dict[MultiIndex, None] = {}
 
     def derivatives(self, columns: list[_Column]) -> Tensor:
-        """Return the columns side by side, in shape (points, columns)."""
+        """Return the columns as one tensor of shape (points, columns)."""
         orders = dict.fromkeys(column.order for column in columns)
         self.asked |= orders
         self._compute([order for order in orders if order not in self._known])
         parts = [self._known[order].narrow(1, channel, 1) for channel, order in columns]
-        # Copied, as a caller may change what it gets in place.
+        # Return a copy, because the caller may modify it in place.
         return torch.cat(parts, 1) if len(parts) > 1 else parts[0].clone()
 
     def _compute(self, orders: list[MultiIndex]) -> None:
-        """Compute what is missing, and with it what the step before went on to ask for."""
+        """Compute `orders`, and in the same pass the other orders that the previous step needed."""
         if set(orders).intersection(self._plan):
             orders = [*orders, *(order for order in self._plan if order not in orders)]
             self._plan = []
@@ -100,10 +100,11 @@ class _Outputs:
             self._known |= zip(orders, self._derivatives(orders), strict=True)
 
     def _derivatives(self, orders: list[MultiIndex]) -> tuple[Tensor, ...]:
-        """Return derivatives ``(points, channels)``, by reverse mode where that takes few passes.
+        """Return derivatives ``(points, channels)``, by reverse mode for few points and passes.
 
-        There the calls of operators take the time and not their work, and PyTorch's backward calls
-        them without Python, as Taylor mode does not. What reverse mode refuses is asked again.
+        For few points, the overhead of operator calls dominates. PyTorch's backward calls operators
+        from C++, Taylor mode from Python. If reverse mode raises an error, the default method is
+        used.
         """
         outputs, inputs = self._outputs, self._inputs
         passes = len(plan(orders)) * outputs.shape[1]
@@ -113,14 +114,14 @@ class _Outputs:
         return higher_order_grad(outputs, inputs, orders)
 
 
-# Networks of 20 to 128 columns take Taylor mode's time from 100 to 1,000 points on in two passes,
-# and at any number of points in three.
+# For networks with a width of 20 to 128, two reverse passes take as long as Taylor mode at 100 to
+# 1,000 points. Three passes are never faster.
 _FEW_POINTS = 64
 _FEW_PASSES = 2
 
 
 class _Source(NamedTuple):
-    """A tensor that was differentiated or is a derivative, and what its columns are."""
+    """A tensor that was differentiated or is a derivative, and the meaning of its columns."""
 
     tensor: Tensor
     version: int | None
@@ -129,18 +130,20 @@ class _Source(NamedTuple):
 
 
 class _Derivatives:
-    """What stands in place of `dde.grad.jacobian`, `dde.grad.hessian` and `dde.grad.clear`."""
+    """The replacements for `dde.grad.jacobian`, `dde.grad.hessian` and `dde.grad.clear`."""
 
     def __init__(self) -> None:
         self._inputs: Tensor | None = None
-        self._sources: dict[int, _Source] = {}  # by the id of a tensor, which they keep alive
+        self._sources: dict[
+            int, _Source
+        ] = {}  # Keys are ids of tensors, which the sources keep alive.
         self._met: list[_Outputs] = []
-        self._plans: list[list[MultiIndex]] = []  # what the step before asked of each it met
+        self._plans: list[list[MultiIndex]] = []  # the previous step's orders per output
 
     def jacobian(
         self, ys: Tensor, xs: Tensor, i: int | None = None, j: int | None = None
     ) -> Tensor:
-        """Return dy_i / dx_j, ``(points, 1)``, or all in a row or column of the Jacobian."""
+        """Return dy_i / dx_j, ``(points, 1)``, or a row or column of the Jacobian."""
         source = self._source(ys, xs)
         if i is None and j is None and (ys.shape[1], xs.shape[1]) != (1, 1):
             raise ValueError(message("derivative.deepxde.both-none"))
@@ -156,13 +159,13 @@ class _Derivatives:
         return self._take(source, [column.by(i).by(j)])
 
     def clear(self) -> None:
-        """Forget all tensors, and remember what was asked for."""
+        """Drop all tensors, but keep the list of requested orders for the next step."""
         if self._met:
             self._plans = [list(outputs.asked) for outputs in self._met]
         self._inputs, self._sources, self._met = None, {}, []
 
     def _source(self, ys: Tensor, xs: Tensor) -> _Source:
-        """Return what is known of a tensor, or begin to know it."""
+        """Return the entry of a tensor, created on first use."""
         _check_shapes(ys, xs)
         if xs is not self._inputs:
             self.clear()

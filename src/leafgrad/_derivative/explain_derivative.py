@@ -98,7 +98,7 @@ def explain_derivative(
 
 
 def _orders_of(order: Any, axes: Axes) -> list[MultiIndex]:
-    """Return the multi-indices of `jacobian`, `hessian`, or of what `higher_order_grad` takes."""
+    """Return the multi-indices for an order, or for the functions `jacobian` and `hessian`."""
     if not callable(order):
         return parse_orders(order, axes)
     columns = (
@@ -108,9 +108,9 @@ def _orders_of(order: Any, axes: Axes) -> list[MultiIndex]:
 
 
 def _note_on_zeros(problem: DerivativeProblem, order: int) -> str:
-    """Return a sentence that follows, if the graph proves that all derivatives of `order` are zero.
+    """Return a sentence if the graph proves that all derivatives of `order` are zero, otherwise "".
 
-    It looks at kinds of nodes only, so a network may be piecewise linear without the sentence.
+    Only the kinds of nodes are checked, so some piecewise linear networks go unnoticed.
     """
     if problem.joined is not None:
         path = problem.joined.find_path(problem.outputs, allow_unused=True)

@@ -1,7 +1,7 @@
 """The Hessian: all second derivatives of all channels, row by row.
 
-Of outputs u ``(*batch, *channels)`` and inputs x ``(*batch, *columns)``, of which row b of one
-depends on row b of the other alone, it is ``(*batch, *channels, *columns, *columns)``:
+Let row b of the outputs u, ``(*batch, *channels)``, depend only on row b of the inputs x,
+``(*batch, *columns)``. The Hessian is ``(*batch, *channels, *columns, *columns)``:
 
     H[b, c, i, j] = d^2 u[b, c] / d x[b, i] d x[b, j]
 

@@ -250,9 +250,9 @@ def _along(
 
 
 def _request(order: Any) -> Hashable:
-    """Return an order in a form that equals that of no other, None where no plan is kept for it.
+    """Return a cache key for an order, None if plans for this order are not cached.
 
-    A plan is for one or several orders that are all different and not 0.
+    A cached plan is for one or several orders that are distinct and not 0.
     """
     if type(order) is list:
         requests = [*map(_request, order)]
@@ -263,7 +263,7 @@ def _request(order: Any) -> Hashable:
 
 
 def _apart(results: Iterable[Tensor]) -> Iterator[Tensor]:
-    """Yield each tensor, or a copy where it came before, so that no two are one."""
+    """Yield each tensor, or a copy if the same tensor came before."""
     seen = set()
     for result in results:
         yield result.clone() if id(result) in seen else result

@@ -11,7 +11,7 @@ from leafgrad._messages import message
 
 
 def check_columns(axes: Axes) -> None:
-    """Raise where a row of inputs has no columns to differentiate in."""
+    """Raise an error if a row of inputs has no columns."""
     if axes.is_elementwise:
         raise ValueError(message("derivative.no-axes"))
     if not axes.columns:
@@ -19,7 +19,7 @@ def check_columns(axes: Axes) -> None:
 
 
 def index_of(axes: Axes, *columns: int) -> MultiIndex:
-    """Return the multi-index that counts each of these columns as often as it is named."""
+    """Return the multi-index with one differentiation per entry of `columns`."""
     index = [0] * axes.columns
     for column in columns:
         index[column] += 1
@@ -34,11 +34,11 @@ def pairs_of(columns: Iterable[int]) -> list[tuple[int, int]]:
 def second_order_weights(
     along: Sequence[int] | Tensor, axes: Axes, ndim: int
 ) -> dict[MultiIndex, Tensor | int]:
-    """Return how often each second derivative counts in a sum along columns or directions.
+    """Return the weight of each second derivative in a sum along columns or directions.
 
-    Along directions ``s_n`` it is ``sum_n s_n^T H s_n``, which is the sum of ``C_ij H_ij`` for
-    ``C = sum_n s_n s_n^T``. They are ``[n, *batch, *columns]``, where any axis of the batch may
-    have size 1; the weights broadcast to outputs, which have `ndim` axes.
+    For directions ``s_n``, the sum is ``sum_n s_n^T H s_n``. It equals the sum of ``C_ij H_ij`` for
+    ``C = sum_n s_n s_n^T``. Directions are ``[n, *batch, *columns]``, and any axis of the batch may
+    have size 1. The weights broadcast to outputs, which have `ndim` axes.
     """
     if not isinstance(along, Tensor):
         return {index_of(axes, column, column): 1 for column in along}
@@ -51,7 +51,7 @@ def second_order_weights(
 
 
 def read_directions(directions: Tensor, inputs: Tensor, axes: Axes) -> Tensor:
-    """Return directions ``[n, *batch, *columns]``, with a batch of 1s where rows share them."""
+    """Return directions ``[n, *batch, *columns]``. If all rows share them, the batch is all 1s."""
     check_differentiable("directions", directions)
     batch, row, _ = axes
     if directions.dtype != inputs.dtype or directions.device != inputs.device:
@@ -72,7 +72,7 @@ def _list_sizes(sizes: Sequence[int]) -> str:
 
 
 def read_columns(dims: Sequence[int] | None, axes: Axes) -> list[int]:
-    """Return the columns that `dims` names, or raise where `dims` does not name them."""
+    """Return the columns in `dims`, all if it is None. Raise an error if they are invalid."""
     columns = list(range(axes.columns)) if dims is None else _ints(dims, at_most=axes.columns)
     if not columns:
         raise ValueError(message("derivative.laplacian.dims-empty", value=shorten(dims)))
@@ -87,7 +87,7 @@ def read_columns(dims: Sequence[int] | None, axes: Axes) -> list[int]:
 
 
 def _ints(dims: object, at_most: int) -> list[int]:
-    """Return the entries as ints, one more than there may be where there are more."""
+    """Return at most `at_most` + 1 entries of `dims` as ints."""
     if isinstance(dims, Iterable) and not (isinstance(dims, Tensor) and not dims.dim()):
         counts = [as_count(dim) for dim in islice(dims, at_most + 1)]
         if None not in counts:

@@ -1,4 +1,4 @@
-"""Derivatives within code that `torch.compile` compiles, as a part of its graph."""
+"""Support for derivatives inside code that is compiled by `torch.compile`."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,11 +11,11 @@ from leafgrad._derivative.arguments import Function
 
 
 def traceable(differentiate: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what `torch.compile` traces in place of a function of outputs and inputs.
+    """Wrap a function of outputs and inputs so that `torch.compile` can trace calls of it.
 
-    What computes the outputs is traced as if the caller had called it, and the derivatives are a
-    node of the same graph, as `node_of_compiled_code` says. Where no caller is traced, and nothing
-    could run instead of the node, the function runs as it is.
+    If the outputs are given as a function, the compiler traces it like the caller's own code. The
+    derivatives are one node of the same graph (see `node_of_compiled_code`). If the function is
+    compiled directly, without a caller, it runs uncompiled.
     """
     outside = _autograd.outside_compiled_code(differentiate)
     derivatives = _autograd.node_of_compiled_code(differentiate)
