@@ -134,9 +134,8 @@ class _Derivatives:
 
     def __init__(self) -> None:
         self._inputs: Tensor | None = None
-        self._sources: dict[
-            int, _Source
-        ] = {}  # Keys are ids of tensors, which the sources keep alive.
+        # Keys are ids of tensors, which the sources keep alive.
+        self._sources: dict[int, _Source] = {}
         self._met: list[_Outputs] = []
         self._plans: list[list[MultiIndex]] = []  # the previous step's orders per output
 
