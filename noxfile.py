@@ -44,11 +44,11 @@ LIBRARY = ("--include=src/leafgrad/*", "--fail-under=100")
 PROVER = ("--include=claims/src/sphinx_claims/*", "--fail-under=90")
 CORES = ("--numprocesses=logical", "--maxprocesses=8")
 ON_ALL_CORES = (*CORES, "--dist=worksteal")
-ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # each: more of them would wait for one another
-# What a hundred processes import of ours is compiled once, even where Python may write no bytecode.
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # per process: more threads would compete
+# Compile our modules once for a hundred processes, even if Python may not write bytecode.
 IN_TESTS = ONE_THREAD | {"PYTHONDONTWRITEBYTECODE": ""}
 NEWEST = "--upgrade"
-OWN = ("test", "docs", "types")  # groups of the environment that the project's own sessions share
+OWN = ("test", "docs", "types")  # groups of the shared environment
 
 
 def shared(envdir: str, **options: Any) -> ProcessEnv:
@@ -65,7 +65,7 @@ def docs(session: nox.Session) -> None:
     """Execute and verify every page, build the site, run its notebooks, look at it in Chromium."""
     options = install(session, *OWN)
     build_site(session, *options)
-    if not options:  # which may ask Sphinx for something else than a site
+    if not options:  # options may select another Sphinx builder
         site = {"SITE": str(SITE.resolve())}
         session.run("pytest", *CORES, "--dist=loadfile", *LOOKED_AT, env=IN_TESTS | site)
         session.run("pytest", "-n0", "-s", "tests/site/test_live.py", env=IN_TESTS | site)
@@ -172,7 +172,7 @@ def bench(session: nox.Session) -> None:
     """Measure each figure that the site or the README quotes."""
     options = install(session, "bench", "peers")
     for benchmark in sorted(Path("benchmarks").glob("*.py")):
-        session.run("python", str(benchmark), *options)  # beside which lies what they share
+        session.run("python", str(benchmark), *options)  # for modules that the benchmarks share
 
 
 @nox.session(default=False)
@@ -180,7 +180,7 @@ def bench(session: nox.Session) -> None:
 def matrix(session: nox.Session, torch: str) -> None:
     """Fill the column of each PyTorch that has one; `-- --keep` keeps environments, 5 GB each."""
     is_kept = "--keep" in session.posargs
-    if not is_kept:  # a wheel in the cache is 5 GB as well
+    if not is_kept:  # each cached wheel takes another 5 GB
         session.env.update(UV_NO_CACHE="1", PIP_NO_CACHE_DIR="1")
     try:
         install(session, "test", "docs", torch=torch)
@@ -205,7 +205,7 @@ def catalogues(session: nox.Session) -> None:
         return
     templates = Path(session.create_tmp()).resolve()
     session.run("sphinx-build", "-q", "-b", "gettext", "docs", str(templates))
-    (templates / "sphinx.pot").unlink()  # has only a part of what the site's own parts say
+    (templates / "sphinx.pot").unlink()  # contains only some of the theme's messages
     languages = [f"--language={language}" for language in translations()]
     where = (f"--pot-dir={templates}", f"--locale-dir={LOCALES}")
     session.run("sphinx-intl", "update", *where, *languages, "--line-width=100", "--no-obsolete")
@@ -228,10 +228,10 @@ def clean(session: nox.Session) -> None:
 
 
 def build_site(session: nox.Session, *options: str) -> None:
-    """Let Sphinx build the site, every warning an error, all of them reported."""
-    shutil.rmtree(SITE, ignore_errors=True)  # a page that is gone is gone from the site
+    """Build the site with Sphinx; treat warnings as errors and report all of them."""
+    shutil.rmtree(SITE, ignore_errors=True)  # so that removed pages disappear from the site
     strict = ("--nitpicky", "--fail-on-warning", "--keep-going")
-    jobs = f"--jobs={'auto' if sys.platform == 'linux' else 1}"  # of Sphinx, which forks
+    jobs = f"--jobs={'auto' if sys.platform == 'linux' else 1}"  # Sphinx forks
     for language, site in {"en": SITE, **translations()}.items():
         doctrees = f"--doctree-dir={SITE.with_name(f'doctrees-{language}')}"
         build = ("sphinx-build", *strict, jobs, doctrees, *options, "docs", str(site))
@@ -317,7 +317,7 @@ def install(
 
 
 def install_lean(session: nox.Session, *wanted: str) -> None:
-    """Install PyTorch without CUDA, 5 GB less, where uv can fetch that, else as it can be had."""
+    """Install PyTorch, without CUDA (5 GB less) if uv can fetch that build."""
     if session.venv_backend == "uv" and "UV_TORCH_BACKEND" not in os.environ:
         for_the_cpu = {"UV_TORCH_BACKEND": "cpu", "UV_HTTP_RETRIES": "0"}
         with contextlib.suppress(CommandFailed):
@@ -336,7 +336,7 @@ def chosen_torch(posargs: list[str]) -> tuple[str | None, list[str]]:
 
 
 def pin_of(torch: str | None) -> tuple[str, ...]:
-    """Return what pip is told of PyTorch: a version, or else the pinned one."""
+    """Return the requirement for PyTorch: the given version, or the pinned one."""
     match torch:
         case None | "pinned":
             return ("--constraint", str(PINNED_TORCH))

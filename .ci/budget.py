@@ -1,4 +1,6 @@
-"""Hold each room to its budget of code lines: `[tool.budget]` of pyproject.toml has the rooms.
+"""Check that each room (a set of paths) stays within its budget of code lines.
+
+The rooms and their budgets are in `[tool.budget]` of pyproject.toml.
 
 Blank lines, comments and docstrings are free. Longer lines and more statements on a line would
 only hide code, so both have a limit too.
@@ -17,13 +19,13 @@ from typing import Any, NamedTuple
 
 FREE = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
 FREE |= {tokenize.ENCODING, tokenize.ENDMARKER}
-# A string is matched before a comment, so that the "//" of an address begins none.
+# Strings are matched before comments, so that "//" in a URL does not start a comment.
 COMMENT = re.compile(r"""("(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`[^`]*`)|/\*.*?\*/""", re.DOTALL)
 COMMENT_OF_JS = re.compile(COMMENT.pattern + r"|(?<![:\\])//[^\n]*", re.DOTALL)
 
 
 class Size(NamedTuple):
-    """The code in a file or a room: its lines, those of Python, its statements and longest line."""
+    """The size of a file or room: code lines, Python lines, statements, longest line."""
 
     lines: int = 0
     python: int = 0
@@ -52,7 +54,7 @@ def measure_python(text: str) -> Size:
 
 
 def is_docstring(node: ast.AST) -> bool:
-    """Return whether a statement is nothing but a string, which documents what is around it."""
+    """Return whether a statement is a string, such as a docstring."""
     match node:
         case ast.Expr(value=ast.Constant(value=str())):
             return True
@@ -60,7 +62,7 @@ def is_docstring(node: ast.AST) -> bool:
 
 
 def measure_web(text: str, comment: re.Pattern[str]) -> Size:
-    """Count the lines of JavaScript or CSS that are left without comments."""
+    """Count the lines of JavaScript or CSS, without comments and blank lines."""
     code = comment.sub(lambda match: match[1] or "", text)
     lines = [line for line in code.splitlines() if line.strip()]
     return Size(len(lines), longest=max(map(len, lines), default=0))
@@ -75,7 +77,7 @@ def measure(file: Path) -> Size:
 
 
 def tracked(room: dict[str, Any]) -> Iterator[Path]:
-    """Yield the files of a room that git knows, without those of the rooms that it leaves out."""
+    """Yield the files of a room that git tracks, except those of excluded rooms."""
     paths = [*room["paths"], *(f":(exclude){path}" for path in room.get("without", ()))]
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths],

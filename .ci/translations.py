@@ -1,4 +1,4 @@
-"""Bring the catalogues of pages to what these say, by reading them: seconds, for one page or all.
+"""Update the catalogues of pages from their Markdown, in seconds, without executing them.
 
 What only a cell shows is unchanged: `nox -s catalogues` without pages executes them all. A
 sentence that has changed keeps its translation, marked as fuzzy, below the sentence of before.
@@ -42,7 +42,7 @@ VERDICTS = {
 
 
 def messages(text: str) -> Iterator[str]:
-    """Yield what a page says outside of its cells' outputs, a sentence on one line."""
+    """Yield the messages of a page, except the outputs of its cells, each on one line."""
     for token in parser().parse(text):
         if token.type == "inline":
             yield " ".join(token.content.split())
@@ -61,14 +61,14 @@ def messages(text: str) -> Iterator[str]:
 
 
 def comments(code: str) -> Iterator[str]:
-    """Yield the comments of a cell that are for its reader."""
+    """Yield the comments in a cell that are addressed to the reader."""
     for token in tokenize.generate_tokens(io.StringIO(code).readline):
         if token.type == tokenize.COMMENT and token.string.startswith("# "):
             yield token.string.removeprefix("# ")
 
 
 def update(catalogue: Catalog, said: list[str]) -> None:
-    """Add what a page says and its catalogue lacks, instead of a similar one that it had."""
+    """Add the missing messages of a page to its catalogue; each replaces a similar old one."""
     known = {" ".join(str(message.id).split()): message for message in catalogue if message.id}
     gone = [source for source in known if source not in said]
     for source in said:
@@ -89,7 +89,7 @@ def update(catalogue: Catalog, said: list[str]) -> None:
 
 
 def plain(sentence: str) -> str:
-    """Return a sentence without links and terms, as a verdict repeats it."""
+    """Return a sentence without the markup of links and terms, for use in a verdict."""
     sentence = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", " ".join(sentence.split()))
     return re.sub(r"\{term\}`([^`<]*?)(?: <[^>]*>)?`", r"\1", sentence)
 
@@ -100,7 +100,7 @@ def link(claim: str) -> str:
 
 
 def verdicts(claims: dict[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield the verdicts on other texts, and their translations, from the sentences of claims."""
+    """Yield verdicts on other tutorials with translations, composed from sentences of claims."""
     with (DOCS / f"{VERDICTS_PAGE}.csv").open(encoding="utf-8") as file:
         for row in csv.DictReader(file):
             names, verdict = row["claims"].split(), row["verdict"]

@@ -1,4 +1,4 @@
-"""Let keyboards and screen readers reach what the theme and MyST-NB leave out."""
+"""Fix HTML of the theme and MyST-NB that keyboards and screen readers cannot use."""
 
 from typing import Any
 
@@ -8,15 +8,15 @@ from sphinx.locale import _
 from sphinx.util.typing import ExtensionMetadata
 
 BETTER = {
-    # Code, tables, pictures may be wider than the screen: only what has focus scrolls by key then.
+    # Wide code, tables and pictures scroll by keyboard only if they can have focus.
     "<pre>": '<pre tabindex="0">',
     'text_html"><svg xmlns': 'text_html" tabindex="0"><svg xmlns',
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
-    # The caption of a table of contents is a heading, of which level nobody says.
+    # The caption of a table of contents is a heading, but has no level.
     '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
-    # The corner of a table heads nothing.
+    # The corner cell of a table is not a header.
     '<th class="head"><p></p></th>': '<td class="head"></td>',
-    # A label hides what the summary says itself.
+    # A label would hide the text of the summary.
     '<summary aria-label="Toggle hidden content">': "<summary>",
 }
 FOLDED = {
@@ -28,7 +28,7 @@ FOLDED = {
 def reach(
     _app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: nodes.document | None
 ) -> None:
-    """Write better what every page has."""
+    """Replace inaccessible HTML that every page contains."""
     body = context.get("body", "")
     for tag, better in BETTER.items():
         body = body.replace(tag, better)
@@ -38,7 +38,7 @@ def reach(
 
 
 def lead_from_anywhere(app: Sphinx, doctree: nodes.document, page: str) -> None:
-    """Let the links of the page for unknown addresses begin at the root, as its menu does."""
+    """Make the links of the 404 page absolute, because it is shown at any address."""
     if page == "404":
         for link in doctree.findall(nodes.reference):
             if link.get("internal") and "refuri" in link:
@@ -46,7 +46,7 @@ def lead_from_anywhere(app: Sphinx, doctree: nodes.document, page: str) -> None:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Touch each page as it is written."""
+    """Process each page when it is written."""
     app.connect("doctree-resolved", lead_from_anywhere, priority=900)
     app.connect("html-page-context", reach)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

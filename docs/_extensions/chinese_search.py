@@ -25,7 +25,7 @@ class SearchChinese(SearchEnglish):
 
 
 def pairs(run: str) -> Iterator[str]:
-    """Yield each two neighbours in a run of Chinese characters; another run is a word."""
+    """Yield each pair of adjacent characters in Chinese text; yield other text as words."""
     if len(run) == 1 or not "\u4e00" <= run[0] <= "\u9fff":
         yield run
     else:
@@ -33,6 +33,6 @@ def pairs(run: str) -> Iterator[str]:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Take the place of Sphinx's own, which needs a dictionary that knows no term of this site."""
+    """Replace Sphinx's Chinese search, whose dictionary lacks the terms of this site."""
     app.add_search_language(SearchChinese)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

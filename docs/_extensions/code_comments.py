@@ -1,4 +1,4 @@
-"""Let the comments of the code that a page shows be translated with its sentences.
+"""Translate comments in the code of a page together with its sentences.
 
 Only the words of a comment are: the code itself stays as it was executed, letter for letter.
 """
@@ -19,17 +19,17 @@ MARK = "# "
 
 
 class CodeComment(nodes.Invisible, nodes.Element, translatable):
-    """A comment of the code that stands beside this, as a message of the page."""
+    """A translatable message for a comment in the adjacent code block."""
 
     def preserve_original_messages(self) -> None:
         """Keep the comment as it is, which a translation does not touch."""
 
     def extract_original_messages(self) -> Sequence[str]:
-        """Return what a translator is asked for."""
+        """Return the messages to translate."""
         return [str(self["words"])]
 
     def apply_translated_message(self, original_message: str, translated_message: str) -> None:
-        """Let the code beside this have a comment in another language."""
+        """Replace the comment in the adjacent code block by its translation."""
         code = self.next_node(nodes.literal_block, descend=False, siblings=True)
         if code is not None:
             text = in_other_words(code.astext(), {original_message: translated_message})
@@ -49,7 +49,7 @@ def comments(code: str) -> Iterator[tokenize.TokenInfo]:
 
 
 def words(comment: tokenize.TokenInfo) -> str:
-    """Return what a comment says."""
+    """Return the text of a comment."""
     return comment.string.removeprefix(MARK)
 
 
@@ -66,7 +66,7 @@ def in_other_words(code: str, messages: Mapping[str, str]) -> str:
 
 
 class NoteComments(SphinxTransform):
-    """Put the comments of each shown cell before its code, where messages are looked for."""
+    """Insert a message node for each comment before its cell, so that Sphinx translates it."""
 
     default_priority = 5  # before Sphinx translates
 

@@ -1,4 +1,4 @@
-"""Let the names in code lead to what documents them: PyTorch's to its site, ours to the reference.
+"""Link names in code to their documentation: PyTorch's site, or our reference.
 
 Written out from their module they are known for what they are; no code is parsed to find more.
 In each section the first use of a name is a link.
@@ -67,7 +67,7 @@ def link(
 
 @cache
 def _torch(env: BuildEnvironment) -> dict[str, str]:
-    """Return the address of each name of PyTorch."""
+    """Return a map from names of PyTorch to the addresses of their documentation."""
     return {
         name: ALONE.sub(r"\1", place.uri)
         for kind, places in InventoryAdapter(env).named_inventory["torch"].items()
@@ -93,6 +93,6 @@ def _linked(code: str, uri: str) -> str:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Touch each page as it is written."""
+    """Process each page when it is written."""
     app.connect("html-page-context", link)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -19,6 +19,6 @@ def write_dashes(_app: Sphinx, doctree: nodes.document) -> None:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Touch each page as it is read."""
+    """Process each page when it is read."""
     app.connect("doctree-read", write_dashes)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -22,7 +22,7 @@ TEX = re.compile(r"\\([a-z]+)|[\\{}]")
 
 
 def first_sentences(doctree: nodes.document) -> str:
-    """Return as many whole sentences as there is room for, but at least one."""
+    """Return as many whole sentences as fit, but at least one."""
     said = ""
     for paragraph in doctree.findall(nodes.paragraph):
         box = paragraph.parent

@@ -32,7 +32,7 @@ FENCE = "```{{code-block}} {}\n:class: report\n{}\n```\n\n"
 
 
 def program(code: str) -> str:
-    """Return the program of a code."""
+    """Return the example program for a diagnosis code."""
     return (PROGRAMS / f"{code}.py").read_text("utf-8")
 
 

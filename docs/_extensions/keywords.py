@@ -1,4 +1,4 @@
-"""Let search find a page by what its readers type: the `keywords` of its front matter.
+"""Let search find a page by the `keywords` in its front matter.
 
 They are symptoms and old wordings, such as "memory increases every iteration", which the text of
 the page may not have. In the index of the site they stand without a place on the page. Who reads
@@ -31,7 +31,7 @@ def add_keywords(app: Sphinx, doctree: nodes.document) -> None:
 
 @cache
 def translated(folder: Path) -> dict[str, list[str]]:
-    """Return what the readers of a language type to find a page."""
+    """Return the keywords of a page in one language."""
     file = folder / "keywords.json"
     return json.loads(file.read_text("utf-8")) if file.is_file() else {}
 

@@ -1,9 +1,9 @@
-"""Colour the code of a page with half of its tags: those that no style of the site knows are none.
+"""Halve the tags of highlighted code: remove tags that no style of the site colours.
 
-Punctuation and plain names look like the text around them in the light as in the dark, a dot is
-part of a name, and neighbours of one colour share it. What is left has the shortest tag that there
-is, which leafgrad.css sets upright. Code in a sentence is one word or several, none of which the
-theme knows by its own tag.
+Punctuation and plain names look like the surrounding text in both styles, light and dark. A dot
+becomes part of its name, and adjacent tokens of the same colour share a tag. All other tokens get
+the shortest tag of HTML, which leafgrad.css sets upright. The words of
+inline code lose their tags, which the theme does not style.
 """
 
 import re

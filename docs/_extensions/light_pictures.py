@@ -1,4 +1,4 @@
-"""Write Matplotlib's pictures with fewer letters, and the style of pictures once on each page.
+"""Shorten the SVG of Matplotlib's pictures, and write their style once on each page.
 
 A hundredth of a point is as fine as anyone sees, also in notebooks.
 """
@@ -53,6 +53,6 @@ def lighten(
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Touch each page as it is written."""
+    """Process each page when it is written."""
     app.connect("html-page-context", lighten)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

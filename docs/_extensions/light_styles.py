@@ -37,7 +37,7 @@ def lighten(app: Sphinx, error: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Do it before the finished site is weighed."""
+    """Shorten the styles before the sizes of the pages are checked."""
     app.connect("builder-inited", forget, priority=100)
     app.connect("build-finished", lighten, priority=800)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

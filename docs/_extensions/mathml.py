@@ -37,13 +37,13 @@ def mathml(node: nodes.math | nodes.math_block, *, block: bool) -> str:
 
 
 def visit_inline(writer: HTML5Translator, node: nodes.math) -> None:
-    """Write a formula in a line of text."""
+    """Write an inline formula."""
     writer.body.append(mathml(node, block=False))
     raise nodes.SkipNode
 
 
 def visit_block(writer: HTML5Translator, node: nodes.math_block) -> None:
-    """Write a formula on its own, with its number if it has one."""
+    """Write a displayed formula, with its number if it has one."""
     # furo wraps every formula, and the wrapper has the anchor.
     writer.body.append('<div class="math" tabindex="0">')
     if node.get("number"):

@@ -1,4 +1,4 @@
-"""Let names in tables break where a reader would break them, so that a phone shows them whole."""
+"""Allow line breaks inside long names in tables, so that they fit on a phone."""
 
 import re
 from typing import Any
@@ -15,7 +15,7 @@ BEFORE = re.compile(r"(?<=[\w)\]])(?=\.[A-Za-z])")
 
 
 def breakable(text: str) -> str:
-    """Mark the places of long names where a line may end."""
+    """Insert possible line breaks into long names."""
     return LONG.sub(lambda name: BEFORE.sub("<wbr>", AFTER.sub(r"\1<wbr>", name[0])), text)
 
 
@@ -31,6 +31,6 @@ def mark(
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Touch each page as it is written."""
+    """Process each page when it is written."""
     app.connect("html-page-context", mark)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

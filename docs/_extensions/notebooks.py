@@ -1,4 +1,4 @@
-"""Give each page that executes cells as a notebook to download, which runs by itself.
+"""Write a downloadable, self-contained notebook for each page that executes cells.
 
 What only the site knows is put in Markdown's own words: a claim becomes a quotation, a link leads
 to another of these notebooks or is left out. A hint and an answer stay folded, and the code of an
@@ -135,7 +135,7 @@ def _without_directives(text: str, folded: Collection[str]) -> str:
         return f"<details>\n<summary>{found[2]}</summary>\n\n{inside}\n\n</details>\n"
 
     text = ON_PAGE.sub(lambda found: f"```python\n{program(found[1])}```", text)
-    # Rules run over the site's zoo, which a notebook does not have.
+    # Rules run over the zoo (tensors, operations, modules), which a notebook does not have.
     text = CELL.sub(lambda cell: "" if "@for_all(" in cell[2] else cell[0], text)
     text = CONTAINER.sub(r"\2", LIVE.sub("", text))
     while FOLD.search(text):
@@ -166,7 +166,7 @@ def add_outputs(notebook: NotebookNode, executed: NotebookNode) -> None:
 
 
 def translate_comments(notebook: NotebookNode, said: Mapping[str, str]) -> None:
-    """Let the code of a notebook speak the language of its text."""
+    """Translate the comments in the code of a notebook into the language of its text."""
 
     def in_language(code: str) -> str:
         raises = TOLD.sub(lambda told: told[0].replace(RAISES, str(_(RAISES)), 1), code)
@@ -214,7 +214,7 @@ def _needs(title: str, release: str, others: list[str], left_out: str) -> Notebo
 
 
 def _code(cell: NotebookNode) -> tuple[str, NotebookNode]:
-    """Return what a cell executes, and what is known of it."""
+    """Return the source of a cell and its metadata."""
     raises = cell.metadata.get("raises")
     told = f"# {RAISES} {raises}\n" if raises else ""
     tags = [*cell.metadata.get("tags", []), *(["raises-exception"] if raises else [])]
@@ -273,7 +273,7 @@ def write(
 
 
 def written(notebook: NotebookNode) -> str:
-    """Write a notebook without the blanks that only who looks at its JSON sees."""
+    """Write a notebook as compact JSON."""
     return json.dumps(notebook, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -1,4 +1,4 @@
-"""What holds of every page that was written, or the build warns: it is whole, light and offline.
+"""Check that every written page is complete, small and works offline; warn otherwise.
 
 - Nothing on it is fetched from another site.
 - Each of its links to the site leads to a file, and to a place in it.
@@ -34,7 +34,7 @@ PICTURE = re.compile(r"<svg\b.*?</svg>|data:image/[^\"']*|srcdoc='[^']*'", re.DO
 
 
 class Page(HTMLParser):
-    """What a page fetches, what it links to, where it can be linked at, and what has no words."""
+    """The resources, links and anchors of a page, and its elements without text."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Page(HTMLParser):
         self.feed(BARE.sub("", text))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note what matters of one element."""
+        """Record the resources, links and anchors of one element."""
         given = {name: value or "" for name, value in attrs}
         self.anchors.update(given[name] for name in ("id", "name") if name in given)
         if tag == "a" and "href" in given and "hreflang" not in given:  # of another build
@@ -71,7 +71,7 @@ class Site:
         self._is_there = cache(Path.is_file)
 
     def problems(self) -> Iterator[tuple[Path, str]]:
-        """Yield what is wrong, file by file."""
+        """Yield the problems, file by file."""
         for style in sorted(self._folder.rglob("*.css")):
             for target in filter(_is_elsewhere, IN_STYLES.findall(style.read_text("utf-8"))):
                 yield style, f"a style must stand on this site, not at {target}"
@@ -93,7 +93,7 @@ class Site:
             yield f"a page must have at most {self._light:,} bytes compressed, not {weight:,}"
 
     def _missing(self, file: Path, target: str) -> str | None:
-        """Say what is missing where a link on the page `file` leads."""
+        """Return what is missing at the target of a link on the page `file`."""
         parts = urlsplit(target)
         if parts.scheme or parts.netloc:
             return None
@@ -138,6 +138,6 @@ def check(app: Sphinx, error: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Look at the site when all of it is written, and the notebooks are."""
+    """Check the site after all pages and notebooks are written."""
     app.connect("build-finished", check, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -41,7 +41,7 @@ class RouteDirective(SphinxDirective):
     has_content = True
 
     def run(self) -> list[nodes.Node]:
-        """Leave the list to when the titles are known."""
+        """Insert a placeholder; the list is filled in when all titles are known."""
         (key,) = self.arguments
         if key not in ROUTES:
             raise self.error(f"a route must be one of {', '.join(ROUTES)}, not {key}")
@@ -154,7 +154,7 @@ def _item(app: Sphinx, page: str, chapter: str, *, number: str = "") -> nodes.li
 def mark(
     app: Sphinx, page: str, _template: str, context: dict[str, Any], _tree: nodes.document | None
 ) -> None:
-    """Say at the top of a chapter on which routes it lies, and at its end what comes next."""
+    """Show the routes of a chapter at its top, and the next chapter at its end."""
     if LISTED not in app.env.found_docs:
         return
     on = [route for route in routes(app.env) if page in route.chapters]

@@ -1,4 +1,4 @@
-"""Write the list of pages beside each page: open where the reader is, and nowhere else.
+"""Write the sidebar of each page, with only the part of the current page open.
 
 Each page on the way there stands with its neighbours, so that the list grows with the length of
 the way and not with the site; what stands below a neighbour, that one's own page lists. It says
@@ -28,7 +28,7 @@ class Sidebar:
         self._titles = {page: self._title(page) for page in self._listed(env.config.root_doc)}
 
     def write(self, here: str, pathto: Any) -> str:
-        """Write the list on the page `here`, open where that is."""
+        """Write the sidebar of the page `here`, with the part that contains it open."""
         return self._list(self._env.config.root_doc, here, self._path(here), pathto)
 
     def _list(self, page: str, here: str, path: set[str], pathto: Any) -> str:
@@ -57,7 +57,7 @@ class Sidebar:
             yield from self._listed(below)
 
     def _path(self, page: str) -> set[str]:
-        """Return a page with those that it stands below."""
+        """Return a page and its ancestors."""
         above = {below: page for page, listed in self._below.items() for below in listed}
         path = set[str]()
         while page in above and page not in path:
@@ -85,7 +85,7 @@ def spare(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tr
 
 
 def fill(app: Sphinx, page: str, _template: str, context: dict[str, Any], _tree: Any) -> None:
-    """Hand the list to the theme's template."""
+    """Pass the sidebar to the theme's template."""
     context["furo_navigation_tree"] = sidebar(app.env).write(page, context["pathto"])
 
 

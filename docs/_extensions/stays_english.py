@@ -1,7 +1,7 @@
-"""What no translation touches, docstrings and the changelog: no catalogue asks for it.
+"""Keep docstrings and the changelog in English, and out of the catalogues.
 
-On a translated page it is marked as English, as are what cells print and a sentence that has no
-translation yet: who reads aloud speaks it so.
+On translated pages, this text is marked as English, so that screen readers pronounce it correctly.
+The same holds for the output of cells and for sentences without a translation.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ AS_IT_IS = {"changelog"}
 
 
 def untranslated(doctree: nodes.document, page: str) -> Iterator[nodes.Element]:
-    """Yield what a page says in English in each language."""
+    """Yield the nodes of a page that stay English in every language."""
     if page in AS_IT_IS:
         yield from doctree.findall(nodes.bullet_list)
         yield from doctree.findall(nodes.paragraph)
@@ -24,7 +24,7 @@ def untranslated(doctree: nodes.document, page: str) -> Iterator[nodes.Element]:
 
 
 def printed(doctree: nodes.document) -> Iterator[nodes.Element]:
-    """Yield what cells print or draw; a table that one makes is a part of the text."""
+    """Yield the printed or drawn output of cells; a table made by a cell counts as text."""
     for box in doctree.findall(nodes.container):
         parts = box.children if "cell_output" in box["classes"] else ()
         if parts and all(isinstance(part, PRINTED) for part in parts):
@@ -46,7 +46,7 @@ def ask_for_no_translation(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def mark(app: Sphinx, doctree: nodes.document, page: str) -> None:
-    """Say on a translated page what is English: docutils makes lang="en" of the class."""
+    """Mark English text on a translated page; docutils turns the class into lang="en"."""
     if app.config.language != "en":
         texts = doctree.findall(nodes.TextElement)
         waiting = (text for text in texts if text.get("translated") is False)
@@ -55,7 +55,7 @@ def mark(app: Sphinx, doctree: nodes.document, page: str) -> None:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Look at each page when it was read, and before it is written."""
+    """Process each page after reading and before writing."""
     app.connect("doctree-read", ask_for_no_translation)
     app.connect("doctree-resolved", mark)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -15,7 +15,7 @@ KEPT = "\0{}\0"
 
 
 def messages(config: Config, folder: Path, page: str) -> Mapping[str, str]:
-    """Return what a page says in the language of the site, by what it says in English."""
+    """Return the translations of a page's messages, by English message."""
     for locales in config.locale_dirs:
         file = folder / locales / str(config.language) / "LC_MESSAGES" / f"{page}.po"
         if file.is_file():
@@ -26,7 +26,7 @@ def messages(config: Config, folder: Path, page: str) -> Mapping[str, str]:
 
 
 def translated(text: str, catalogue: Mapping[str, str]) -> str:
-    """Write the sentences of a page in the words of a catalogue; what it has not stays English."""
+    """Translate the sentences of a page by a catalogue; missing ones stay English."""
     kept: list[str] = []
 
     def keep(part: str) -> str:

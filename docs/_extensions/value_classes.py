@@ -1,7 +1,7 @@
-"""Show the classes of values by what they hold, not by how they are made, which is nobody's call.
+"""Document value classes by their attributes, because users never construct them.
 
 Each attribute that the docstring lists gets its type, or an enum's value, beside its name.
-napoleon could do that, but sphinx_autodoc_typehints takes it away and gives nothing back.
+napoleon could add the types, but sphinx_autodoc_typehints removes them.
 """
 
 import dataclasses
@@ -20,7 +20,7 @@ PUBLIC = {GraphTrace.__base__: GraphTrace}  # which is what users hold where fac
 
 
 def options(listed: type) -> dict[str, str]:
-    """Say for each attribute what stands beside its name."""
+    """Return the option (type or value) to show beside the name of each attribute."""
     if issubclass(listed, enum.Enum):
         return {member.name: f":value: {member.value!r}" for member in listed}
     hints = get_type_hints(listed)
@@ -46,7 +46,7 @@ def annotate(
 def without_constructor(
     _app: Sphinx, _what: str, _name: str, listed: Any, *_signature: Any
 ) -> tuple[str, None] | None:
-    """Leave out how a dataclass, an enum or a named tuple is made."""
+    """Omit the constructor signature of a dataclass, an enum or a named tuple."""
     is_value = isinstance(listed, type) and (
         dataclasses.is_dataclass(listed) or issubclass(listed, enum.Enum | tuple)
     )
@@ -54,7 +54,7 @@ def without_constructor(
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Work on signatures, and on docstrings that napoleon has turned into directives."""
+    """Process signatures, and docstrings after napoleon turned them into directives."""
     app.connect("autodoc-process-signature", without_constructor, priority=BEFORE_TYPEHINTS)
     app.connect("autodoc-process-docstring", annotate, priority=AFTER_NAPOLEON)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

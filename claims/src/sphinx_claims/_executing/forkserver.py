@@ -1,4 +1,4 @@
-"""The process that all pages are forked from, after all imports.
+"""The process from which all pages are forked, after it has imported all modules.
 
 Usage: `python -m sphinx_claims._executing.forkserver SOCKET MODULE...`. For each pair of file
 descriptors received on the socket, it forks a supervisor, which forks the process of one job.

@@ -1,4 +1,8 @@
-"""Rules: a predicate runs over every situation that its nouns name, in the scope of its claim."""
+"""Rules: predicates that run over all members of the zoo that their nouns select.
+
+The zoo is the collection of tensors, operations and modules that rules run over. Members outside
+the scope of the claim are left out.
+"""
 
 import dataclasses
 import itertools
@@ -23,7 +27,7 @@ Member = tuple[str, Callable[..., Any]]
 
 
 class ForAll:
-    """Runs predicates over the situations that `source` defines, in the scope of a `claim`."""
+    """Runs predicates over the zoo that `source` defines, limited to the scope of a `claim`."""
 
     def __init__(self, source: str | None, recorder: Recorder) -> None:
         self._source, self._recorder = source, recorder
@@ -54,7 +58,7 @@ class ForAll:
         return run
 
     def _members(self, noun: str) -> Iterator[Member]:
-        """Yield the members that a noun names and that the claim speaks of."""
+        """Yield the members of the zoo that a noun selects and that the claim covers."""
         if noun not in self._zoo["NOUNS"]:
             raise ValueError(f"a noun is one of {', '.join(self._zoo['NOUNS'])}, not {noun!r}")
         outside = self.claim.outside if self.claim else frozenset()
@@ -65,7 +69,7 @@ class ForAll:
     def _ask(
         self, predicate: Predicate, chosen: Sequence[Sequence[Member]]
     ) -> tuple[dict[str, list[Names]], list[Names]]:
-        """Return the combinations that are false, by reason, and all that evaluated a check."""
+        """Return the false combinations, grouped by reason, and all that evaluated a check."""
         red: defaultdict[str, list[Names]] = defaultdict(list)
         kept, checked = self._recorder.take(), []
         for combination in itertools.product(*chosen):
@@ -84,7 +88,7 @@ class ForAll:
         return red, checked
 
     def _reason(self, predicate: Predicate, combination: Sequence[Member]) -> str | None:
-        """Call a predicate; return what it raises, except where a situation does not apply."""
+        """Call a predicate; return its exception, unless the combination does not apply."""
         try:
             predicate(*(function for _, function in combination))
         except Exception as error:  # noqa: BLE001 - whatever it is, the rule fails here
@@ -95,7 +99,7 @@ class ForAll:
 
 
 def _caught(check: Check) -> Check:
-    """Return a false check as one that was evaluated: the rule reports it."""
+    """Return a false check marked as evaluated only, because the rule reports the failure."""
     return dataclasses.replace(check, kind="caught", passed=True)
 
 

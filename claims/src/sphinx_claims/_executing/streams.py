@@ -1,4 +1,4 @@
-"""Standard output and standard error: what Python writes to them, and what goes behind its back."""
+"""Capture standard output and standard error, also text that bypasses Python's streams."""
 
 import io
 import os
@@ -37,7 +37,7 @@ class _Receiving(io.RawIOBase):
 
 
 def brief(text: str) -> str:
-    """Return the first line of `text` and, if there are more, the last one, not too long."""
+    """Return the first and the last line of `text`, shortened."""
     first, *_, last = text.splitlines() * 2
     return textwrap.shorten(first if first == last else f"{first} ... {last}", 200)
 

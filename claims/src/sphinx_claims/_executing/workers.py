@@ -1,4 +1,4 @@
-"""Run jobs in processes of their own, all forked from one that has imported what they need."""
+"""Run each job in a new process, forked from a process that has imported the modules."""
 
 import contextlib
 import os
@@ -97,7 +97,7 @@ class Workers:
             raise self._error() from None
 
     def _is_alive(self) -> bool:
-        """Return whether there can be other jobs, although this one was cut off."""
+        """Return whether the fork server can still run jobs after one lost its connection."""
         try:
             self._forkserver.wait(1)
         except subprocess.TimeoutExpired:

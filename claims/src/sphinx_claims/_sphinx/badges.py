@@ -1,6 +1,7 @@
 """Show the verdict on a page: a badge on each claim, and the problems of red ones.
 
-The verdict is complete only after all pages are read, so all this is filled in before writing.
+The verdict is complete only after all pages are read. Badges and problems are therefore filled in
+just before a page is written.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,12 +23,12 @@ _JUDGED = "claims_judged"
 
 
 def note_sentence(box: nodes.Element) -> None:
-    """Note what the box of a claim says before it is translated."""
+    """Store the sentence of a claim in its box before the box is translated."""
     box[_JUDGED] = " ".join(" ".join(child.astext() for child in box.children).split())
 
 
 def original(box: nodes.Element) -> str | None:
-    """Return the sentence that was judged, where the box shows a translation of it."""
+    """Return the judged sentence if the box shows its translation, otherwise None."""
     is_translated = any(node.get("translated") for node in box.findall(nodes.Element))
     return box[_JUDGED] if is_translated and _JUDGED in box else None
 
@@ -50,12 +51,12 @@ _BADGE, _BOX = "claims_badge", "claims_box"
 
 
 def badge(path: str, identifier: str) -> nodes.inline:
-    """Make a place for the badge of a claim of the page `path`."""
+    """Return a placeholder for the badge of a claim of the page `path`."""
     return nodes.inline("", "", classes=["claim-badge"], **{_BADGE: (path, identifier)})
 
 
 def entry_label(path: str, identifier: str) -> str:
-    """Return the anchor of what the ledger says of a claim of the page `path`."""
+    """Return the anchor of the ledger entry for a claim of the page `path`."""
     return anchor(f"ledger-{path}-{identifier}")
 
 
@@ -66,19 +67,19 @@ def claim_box(identifier: str, *, is_key: bool = False) -> nodes.container:
 
 
 def unjudged_claims(doctree: nodes.document) -> Iterator[Problem]:
-    """Yield a problem for each claim that is no part of its page as it was judged."""
+    """Yield a problem for each claim in the document that was not judged with its page."""
     for box in doctree.findall(nodes.container):
         if box.get(_BOX) == "":
             yield Problem(box.line or 1, "nobody judges this claim: put it on a page of Markdown")
 
 
 class ShowVerdicts(SphinxPostTransform):
-    """Fill in what the finished verdict says of a page."""
+    """Insert the final verdicts into a page."""
 
     default_priority = 5  # before references are resolved
 
     def run(self, **_options: Any) -> None:
-        """Fill the badges and boxes, and list above them what belongs to none."""
+        """Fill the badges and boxes; list problems outside claims at the top of the page."""
         build, boxes = current.get(), set()
         entries = {(entry["page"], entry["id"]): entry for entry in build.ledger["claims"]}
         red = list(red_lines(build.site))
@@ -101,7 +102,7 @@ class ShowVerdicts(SphinxPostTransform):
             _add_above(page, [line for line in others if line.path == path])
 
     def _pages(self) -> dict[str, nodes.Element]:
-        """Map each page in this document to its part: a single file or a book holds them all."""
+        """Map each page to its part of this document; single-file builds contain several pages."""
         paths = current.get().paths
         parts: dict[str, nodes.Element] = {paths[self.env.docname]: self.document}
         for part in self.document.findall(start_of_file):
@@ -109,7 +110,7 @@ class ShowVerdicts(SphinxPostTransform):
         return parts
 
     def _to_ledger(self, said: Sequence[nodes.Node], badge: nodes.Element) -> list[nodes.Node]:
-        """Let a badge on a page lead to the ledger, if there is one, and not those there."""
+        """Link a badge to the ledger, if there is one, unless the badge is in the ledger itself."""
         label = entry_label(*badge[_BADGE])
         ledger, _ = self.env.domains.standard_domain.anonlabels.get(label, (None, None))
         if ledger is None or isinstance(badge.parent, nodes.term):
@@ -119,7 +120,7 @@ class ShowVerdicts(SphinxPostTransform):
 
 
 def _add_to_proof(box: nodes.Element, claim: Mapping[str, Any] | None) -> None:
-    """Say what a claim speaks of where its proof is opened: in the fold below it or around it."""
+    """Add the scope of a claim to its proof, in the fold below the claim or around it."""
     told = " · ".join(about(claim)) if claim is not None else ""
     place = box.parent.index(box) + 1
     following = box.parent.children[place : place + 2]
@@ -134,7 +135,7 @@ def _add_to_proof(box: nodes.Element, claim: Mapping[str, Any] | None) -> None:
 def _add_translation(box: nodes.Element, word: str | None, judged: str | None) -> None:
     """Add a note on the translation, and the sentence that was `judged` if it differs.
 
-    Where somebody has compared the two, the translation stands for itself.
+    A reviewed translation is shown without the original.
     """
     if word == "current":
         return

@@ -1,4 +1,4 @@
-"""The build that is running: what its directives, its reader and its checks look verdicts up in."""
+"""The running build, in which directives, reader and checks look up verdicts."""
 
 import dataclasses
 import functools
@@ -19,7 +19,7 @@ from sphinx_claims._translating.translation import Translation
 class Build:
     """One Sphinx build: the verdict on its site, and the path of each document.
 
-    It took so many `seconds` to judge.
+    `seconds` is the time that judging took.
     """
 
     env: BuildEnvironment
@@ -33,22 +33,22 @@ class Build:
         return self._pages[self.paths[docname]]
 
     def verdict(self, path: str, identifier: str) -> str:
-        """Return the word for a claim: `false` where the page `path` does not hold it."""
+        """Return the verdict on a claim, or `false` if the page `path` does not contain it."""
         return self._words.get((path, identifier), "false")
 
     def translation_of(self, identifier: str) -> str | None:
-        """Return the word for a claim in the language of the site; None if that is its own."""
+        """Return the state of a claim's translation; None if the site is not translated."""
         words = self._translation.words if self._translation else {}
         return words.get(identifier)
 
     def sentence(self, claim: Mapping[str, Any]) -> str:
-        """Return what a claim of the ledger says in the language of the site, as far as it does."""
+        """Return the translation of a claim's sentence, or the original if there is none."""
         said: str = claim["sentences"].get(self.env.config.language, claim["statement"])
         return said
 
     @functools.cached_property
     def ledger(self) -> Mapping[str, Any]:
-        """The ledger of the site, which several pages may show."""
+        """Return the ledger of the site, cached because several pages may show it."""
         return ledger_of(self.site, self.config)
 
     @functools.cached_property

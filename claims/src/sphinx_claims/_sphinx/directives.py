@@ -1,4 +1,4 @@
-"""The directives and roles of a page, as Sphinx renders them once the page is judged."""
+"""Render the directives and roles of a page that was judged."""
 
 import re
 from typing import Any
@@ -62,7 +62,7 @@ class ClaimDirective(SphinxDirective):
         link = nodes.reference("", identifier, refid=label)
         box += nodes.paragraph("", "", mark, nodes.Text(" "), link, classes=["claim-id"])
         self.env.domains.standard_domain.anonlabels[label] = self.env.docname, label
-        # A search for the id finds the claim before the pages that have the id's words.
+        # With this, a search for the id lists the claim before pages that contain its words.
         found_by_id = index(entries=[("single", identifier, label, "main", None)])
         return [found_by_id, box]
 
@@ -75,7 +75,7 @@ class NestedCell(SphinxDirective):
     option_spec = dict.fromkeys(CELL_OPTIONS, str)
 
     def run(self) -> list[nodes.Node]:
-        """Render the executed cell; one that was not executed is found as such."""
+        """Render the executed cell; mark a cell that was not executed."""
         source = remove_pins("\n".join(self.content))
         index = take_pending(self.env, self.name, source)
         if index is None:
@@ -93,10 +93,10 @@ class NestedCell(SphinxDirective):
 
 
 class InlineRole(SphinxRole):
-    """A checked expression, shown as code, or a value, put in its place."""
+    """A checked expression, shown as code, or an inserted value."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        """Render the expression or its value; one not executed is found as such."""
+        """Render the expression or its value; mark an expression that was not executed."""
         pending = self._pending()
         value, is_red = pending or (None, True)
         if value is not None:

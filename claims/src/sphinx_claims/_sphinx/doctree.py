@@ -1,4 +1,4 @@
-"""Code that a built page shows and that was not executed."""
+"""Find code that a built page shows but that was not executed."""
 
 from collections.abc import Iterator
 

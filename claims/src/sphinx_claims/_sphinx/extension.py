@@ -46,7 +46,7 @@ _OUTPUT = {"output", "traceback"}
 
 
 def silence_traceback_lexer(_app: Sphinx, doctree: nodes.document) -> None:
-    """Keep the lexer of tracebacks from warning: the message of an error may hold anything."""
+    """Silence the traceback lexer's warnings, because an error message may contain any text."""
     for block in doctree.findall(nodes.literal_block):
         if _OUTPUT.issubset(block["classes"]):
             block["force"] = True
@@ -77,14 +77,14 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def _collect_rarely(app: Sphinx) -> None:
-    """Let Python look for cycles rarely until the build ends: it would be a fifth of its time."""
+    """Run garbage collection rarely until the build ends; it would take a fifth of the time."""
     usual = gc.get_threshold()
     gc.set_threshold(200_000, 10, 100)
     app.connect("build-finished", lambda *_: gc.set_threshold(*usual))
 
 
 def read_notebook(text: str) -> NotebookNode:
-    """Hand MyST-NB the page that it is reading, executed."""
+    """Return the executed notebook of the page that MyST-NB is reading."""
     build = current.get()
     verdict = build.page(build.env.docname)
     notebook = executed_notebook(text, verdict, vars(build.env)["myst_config"])
@@ -101,7 +101,7 @@ def _configure(_app: Sphinx, config: SphinxConfig) -> None:
 
 
 def _start_workers(app: Sphinx) -> list[Workers]:
-    """Start the processes of the pages: they import while Sphinx and its other extensions do."""
+    """Start the worker processes early, so that they import modules while Sphinx starts."""
     with contextlib.suppress(OSError, RuntimeError, ValueError):  # the build reports these errors
         config = read_config(Path(app.confdir))
         return [workers(config.preload, config.processes)]
@@ -134,7 +134,7 @@ def _judge(
 
 
 def _check_documents(app: Sphinx, env: BuildEnvironment) -> None:
-    """Add to the verdict, before any page is written, what only the pages as read show."""
+    """Before writing, add to the verdict the problems that only the parsed documents show."""
     build = current.get()
     found = (*_find_problems_on_pages(build, env), *find_unlisted_claims(build.site, env))
     build = dataclasses.replace(build, site=build.site.with_problems(found))
@@ -151,7 +151,7 @@ def _find_problems_on_pages(build: Build, env: BuildEnvironment) -> Iterator[tup
 
 
 def _report(app: Sphinx, error: Exception | None) -> None:
-    """Report red lines at the very end of the build, where they are read."""
+    """Report red lines at the very end of the build, so that they are not overlooked."""
     if error is not None:
         return
     build = current.get()

@@ -1,4 +1,4 @@
-"""A part of a page that stays folded until a reader wants it: a proof, an answer, a hint."""
+"""Folds: parts of a page that a reader can open, such as a proof, an answer or a hint."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,11 +13,11 @@ Visitor = Callable[[HTML5Translator, nodes.Element], None]
 
 
 class Fold(nodes.container):
-    """What is folded away; where nothing folds, a container like any other."""
+    """The folded content; an ordinary container in formats without folds."""
 
 
 class FoldTitle(nodes.rubric):
-    """What a reader sees of it."""
+    """The title of a fold, which stays visible."""
 
 
 class FoldDirective(SphinxDirective):
@@ -28,7 +28,7 @@ class FoldDirective(SphinxDirective):
     has_content = True
 
     def run(self) -> list[nodes.Node]:
-        """Render the title and the content, none of it left out of the search."""
+        """Render the title and the content; both can be found by search."""
         self.assert_has_content()
         words, messages = self.parse_inline(self.arguments[0], lineno=self.lineno)
         fold = Fold("", FoldTitle("", "", *words), classes=["fold"])
@@ -43,7 +43,7 @@ class JoinProofs(SphinxPostTransform):
     default_priority = 6  # once the verdict has looked at the box
 
     def run(self, **_options: Any) -> None:
-        """Move the folds, and leave their titles to those who hear the page."""
+        """Move the folds; keep their titles for screen readers only."""
         for words in [*self.document.findall(FoldTitle)]:
             fold = words.parent
             box = fold.parent.children[max(fold.parent.index(fold) - 1, 0)]
@@ -55,7 +55,7 @@ class JoinProofs(SphinxPostTransform):
 
 
 def add_fold(app: Sphinx) -> None:
-    """Add the directive, and how HTML folds."""
+    """Add the directive and its rendering in HTML."""
     app.add_post_transform(JoinProofs)
     app.add_node(Fold, html=_visitors("details", "\n"))
     app.add_node(FoldTitle, html=_visitors("summary", ""))
@@ -63,7 +63,7 @@ def add_fold(app: Sphinx) -> None:
 
 
 def _visitors(tag: str, suffix: str) -> tuple[Visitor, Visitor]:
-    """Return what writes the two ends of an element of HTML."""
+    """Return the functions that write the start tag and the end tag of an HTML element."""
     return (
         lambda self, node: self.body.append(self.starttag(node, tag, suffix)),
         lambda self, _: self.body.append(f"</{tag}>\n"),

@@ -38,7 +38,7 @@ class TotalDirective(SphinxDirective):
     """Totals of the claims, page by page; other pages list the claims."""
 
     def run(self) -> list[nodes.Node]:
-        """Count the claims, here and on other versions, and lead to each page's entries."""
+        """Count the claims, also on other versions, and link to the entries of each page."""
         ledger = current.get().ledger
         rows: Iterator[Row] = (
             [
@@ -51,7 +51,7 @@ class TotalDirective(SphinxDirective):
 
 
 class LedgerDirective(SphinxDirective):
-    """The claims of the pages that its lines name, in their order; of all pages without a line."""
+    """The claims of the pages listed in its content, in that order; by default, of all pages."""
 
     has_content = True
 
