@@ -38,7 +38,7 @@ LAPLACIAN = 0  # in the place of an order
 FASTER_THAN_EAGER = 1.5
 OF_FLOOR = 1.25
 AT_FLOOR = {*PRODUCTS, torch.ops.aten.tanh.default}
-# What nested forward mode takes for zeros has no memory, and compiled code writes into it.
+# Nested forward mode uses zero tensors without memory, but compiled code writes into them.
 decompositions[torch.ops.aten._efficientzerotensor.default] = torch.zeros  # noqa: SLF001
 
 
@@ -191,7 +191,7 @@ class Jax:
         return float(self.process.stdout.readline())
 
     def close(self) -> None:
-        """Let the process end."""
+        """End the process."""
         self.process.communicate()
 
 

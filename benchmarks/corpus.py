@@ -1,4 +1,4 @@
-"""A corpus of networks of physics and graphics: what becomes of the derivatives of each.
+"""Differentiate a corpus of networks from physics and graphics, and count the outcomes.
 
 Each is differentiated in float64, in two columns or more, up to third order and by its Laplacian,
 and the derivatives once more in the parameters; all is compared with nested calls of
@@ -504,7 +504,7 @@ def nested(network: Function, x: Tensor, order: Sequence[int]) -> Tensor:
 
 
 def outcome(network: nn.Module, x: Tensor) -> str:
-    """Say what becomes of a network's derivatives."""
+    """Return the outcome of differentiating a network."""
     try:
         found = higher_order_grad(network, x, ORDERS)
         whole = laplacian(network, x)
@@ -522,7 +522,7 @@ def outcome(network: nn.Module, x: Tensor) -> str:
 
 
 def slope(result: Tensor, network: nn.Module) -> Tensor:
-    """Differentiate a result in the parameters."""
+    """Return the gradients of a result with respect to the parameters."""
     parameters = [each for each in network.parameters() if each.requires_grad]
     total = result.cos().sum() + 0 * sum(each.sum() for each in parameters)
     found = torch.autograd.grad(total, parameters, retain_graph=True)
@@ -535,7 +535,7 @@ def is_close(one: Tensor, other: Tensor) -> bool:
 
 
 def main() -> None:
-    """Print what becomes of each, and the counts."""
+    """Print the outcome of each network, and the counts."""
     warnings.simplefilter("ignore")  # of PyTorch, about transformers
     torch.set_default_dtype(torch.float64)
     counts = Counter[str]()

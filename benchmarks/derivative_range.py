@@ -49,12 +49,12 @@ SCALES = {  # exponents of the factor inside, and of that outside
 
 @cache
 def coefficients(name: str, point: float) -> list[Any]:
-    """Give the Taylor coefficients at a point."""
+    """Return the Taylor coefficients at a point."""
     return list(mpmath.taylor(FUNCTIONS[name][1], mpmath.mpf(point), max(ORDERS)))
 
 
 def error(name: str, dtype: torch.dtype, order: int, inner: int, outer: int) -> float:
-    """Give the largest error of one derivative, infinite where only one of the two is finite."""
+    """Return the largest error of one derivative; infinite if only one value is finite."""
     function = FUNCTIONS[name][0]
     x = (torch.tensor(POINTS, dtype=torch.float64) * 2.0**-inner).to(dtype).unsqueeze(1)
     found = higher_order_grad(

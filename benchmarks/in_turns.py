@@ -1,4 +1,4 @@
-"""Ways to do one thing, in turns: CPU time of a training step, and the memory that it takes."""
+"""Measure alternatives in turns: the CPU time of a training step, and its peak memory."""
 
 import importlib
 import os
@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_map_only
 
 
 def peer(name: str) -> Any:
-    """Import a peer where it is installed, say so where it is not."""
+    """Import another library to compare with, or print that it is not installed."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -43,7 +43,7 @@ def network(columns: int, width: int, depth: int, channels: int = 1) -> nn.Seque
 
 
 def step(model: nn.Module, inputs: Tensor, way: Way) -> None:
-    """Do what a step of training does, but for the update of the parameters."""
+    """Run a training step without the update of the parameters."""
     result = way(model, inputs)
     if result is not None:
         result.square().mean().backward()
@@ -75,7 +75,7 @@ def take_turns(model: nn.Module, inputs: Tensor, ways: Mapping[str, Way], rounds
 
 
 def peak(model: nn.Module, inputs: Tensor, way: Way) -> float:
-    """Count the most megabytes that PyTorch's tensors take at a time in one step."""
+    """Return the peak memory of PyTorch's tensors in one step, in megabytes."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         step(model, inputs, way)
     now = most = 0
@@ -107,7 +107,7 @@ def floor(coefficients: int, products: int) -> Way:
 
 
 class _Launches(TorchDispatchMode):
-    """Notes the operations that are taken, but for views."""
+    """Records the operations that run, except views."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -165,7 +165,7 @@ def per_row(turns: Turns, ours: str = "leafgrad") -> str:
 
 
 def heading(names: Mapping[str, object] | list[str], ours: str = "leafgrad") -> str:
-    """Name the columns of `per_row`."""
+    """Return the names of the columns of `per_row`."""
     cells = [f"{name:>9}" for name in names]
     ratios = [f"{name:>9}" for name in names if name != ours]
     return "".join(cells) + " |" + "".join(ratios)

@@ -1,4 +1,4 @@
-"""What pictures cost: CPU time of the layout, beside Graphviz where it is there, and of it all."""
+"""Measure the CPU time of pictures: the layout, Graphviz (if installed), and the total."""
 
 import itertools
 import resource
@@ -80,7 +80,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def with_dot(graph: Graph) -> float | None:
-    """Measure the CPU time of Graphviz; None where it is not there or takes more than a minute."""
+    """Return the CPU time of Graphviz; None if it is missing or takes over a minute."""
     if shutil.which("dot") is None:
         return None
     boxes, links = graph

@@ -1,4 +1,4 @@
-"""What it costs to look for NaN in each step of training, in turns with a step that does not look.
+"""Measure the cost of a search for NaN in each training step, in turns with a plain step.
 
 PyTorch's own ``detect_anomaly`` checks gradients for NaN alone; ``record(values=True)`` sums up the
 values of the forward pass, which is what `diagnose` needs of a step. `diagnose` itself is called
@@ -26,7 +26,7 @@ def perceptron() -> tuple[nn.Module, Tensor]:
 
 
 def small_perceptron() -> tuple[nn.Module, Tensor]:
-    """Make a network whose operations have next to nothing to do."""
+    """Make a network of very cheap operations."""
     layers = [layer for _ in range(8) for layer in (nn.Linear(32, 32), nn.Tanh())]
     return nn.Sequential(*layers), torch.randn(32, 32)
 
@@ -58,7 +58,7 @@ def recorded(model: nn.Module, batch: Tensor) -> None:
 
 
 def hunted(model: nn.Module, batch: Tensor) -> None:
-    """Take a step and look where it went wrong."""
+    """Run a step and search for the origin of a NaN."""
     with record(values=True) as recording:
         loss = model(batch).square().mean()
     diagnose(loss, model, recording=recording, gradients=True)

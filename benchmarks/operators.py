@@ -24,7 +24,7 @@ from leafgrad import higher_order_grad
 SAMPLES = 4  # of each operator
 CHANNELS = 3  # of each output, as reverse mode takes them one by one
 ORDERS = [(1, 0), (2, 0), (1, 1), (0, 3)]
-TWICE = {"logcumsumexp"}  # what nested reverse mode differentiates twice; then it gives NaN
+TWICE = {"logcumsumexp"}  # nested reverse mode returns NaN from the third derivative on
 ROWS_MEET, LEFT_OUT = "rows meet", "left out"
 # From best to worst. Alone is a rule where nested reverse mode has no answer.
 OUTCOMES = (LEFT_OUT, ROWS_MEET, "rule", "rule alone", "fallback", "refused", "differs")
@@ -73,7 +73,7 @@ def cases(operator: Any, samples: int) -> Iterator[Case]:
 
 
 def outcome(case: Case) -> str:
-    """Say what becomes of a case."""
+    """Return the outcome of a case."""
     points = case.points.requires_grad_()
     return worst(_outcome(number, case, points) for number in range(_count(case)))
 
@@ -112,7 +112,7 @@ def _outcome(number: int, case: Case, points: Tensor) -> str:
 
 
 def _derivatives(output: Tensor, points: Tensor, method: Any) -> tuple[Tensor, ...] | str:
-    """Give the derivatives, or why there are none."""
+    """Return the derivatives, or the reason why there are none."""
     try:
         return higher_order_grad(
             output, points, ORDERS, method=method, create_graph=False, allow_unused=True
@@ -131,7 +131,7 @@ def _is_close(one: Tensor, two: Tensor) -> bool:
 
 
 def operators() -> list[Any]:
-    """Give the operators that are differentiable in float64."""
+    """Return the operators that are differentiable in float64."""
     return [
         operator
         for operator in op_db

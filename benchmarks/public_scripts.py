@@ -1,4 +1,4 @@
-"""What a rewrite with leafgrad makes of three public scripts: lines, seconds and losses.
+"""Compare three public scripts with leafgrad rewrites: lines, seconds and losses.
 
 Give it a folder with clones of ``lululxvi/deepxde``, ``jayroxis/PINNs`` and ``mathLab/PINA``, under
 the second half of these names, and install ``pina-mathlab``. Each script is cut short
@@ -130,7 +130,7 @@ def read(path: Path) -> str:
 
 
 def between(text: str, script: Script) -> tuple[str, str, str]:
-    """Return what comes before the lines that are rewritten, these, and the rest."""
+    """Return the code before the rewritten lines, these lines, and the code after them."""
     before, begin, rest = text.partition(script.begin)
     old, end, after = rest.partition(script.end)
     if not begin or not end:

@@ -26,7 +26,7 @@ ROUNDS = 41
 
 
 class Nothing(TorchFunctionMode):
-    """Lets every call go on as it is."""
+    """Calls every function unchanged."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -75,7 +75,7 @@ def blocks(width: int) -> nn.Module:
 
 
 class Attention(nn.Module):
-    """Attend to what came before, as small GPTs write it out."""
+    """Causal self-attention, written out as in small GPTs."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 
 class Place(int):
-    """Where a tensor is that a call before returned."""
+    """The slot of a tensor that an earlier call returned."""
 
 
 class Call(NamedTuple):
@@ -33,7 +33,7 @@ class Call(NamedTuple):
 
 
 class Tape(TorchDispatchMode):
-    """Writes down operators as they are called, and keeps what they were given and returned."""
+    """Records each operator call with its arguments and results."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -96,7 +96,7 @@ def replay(model: nn.Module, inputs: Tensor, way: Way) -> Way:
 
 
 def _filled(argument: Any, tensors: dict[int, Any]) -> Any:
-    """Put tensors in their places."""
+    """Replace slots by the tensors stored in them."""
     if isinstance(argument, Place):
         return tensors[argument]
     if isinstance(argument, list | tuple):
