@@ -253,7 +253,7 @@ members(
     "optimizer",
     *each("SGD Adam AdamW RMSprop Adagrad", lambda name: lambda w: getattr(optim, name)(w, lr=0.1)),
     *each("momentum weight_decay", lambda name: lambda w: optim.SGD(w, lr=0.1, **{name: 0.5})),
-    *each("maximize foreach fused differentiable", lambda n: lambda w: optim.Adam(w, **{n: True})),
+    *each("maximize foreach fused", lambda n: lambda w: optim.Adam(w, **{n: True})),
     ("LBFGS", optim.LBFGS),
 )
 members(
