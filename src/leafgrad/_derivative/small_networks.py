@@ -36,8 +36,8 @@ _EXACT = _autograd.types_of_nodes(
     "Unsqueeze",
 )
 _EXACT_TOO = _autograd.types_of_nodes(  # Labels alone cannot prove rows for these kinds.
-    *"Exp Expand MeanBackward1 NativeLayerNorm Permute Pow ReshapeAlias Softmax Split".split(),
-    *"Squeeze SumBackward1 Transpose UnsafeView View".split(),
+    *"Exp Expand MeanBackward1 Permute Pow ReshapeAlias Softmax Split Squeeze".split(),
+    *"SumBackward1 Transpose UnsafeView View".split(),
 )
 _SILU = _autograd.types_of_nodes("Silu")
 _SATURATED = 4.0  # For larger arguments, PyTorch's `silu` formula is less precise than Taylor mode.
