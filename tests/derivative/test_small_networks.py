@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from leafgrad import explain_derivative, higher_order_grad, laplacian
 from leafgrad._derivative import small_networks
+from leafgrad._derivative.wrong_formulas import WRONG_FORMULAS
 from tests.messages import message
 
 CALLS: dict[str, tuple[int, Callable[[Tensor, Any], Any]]] = {
@@ -114,6 +115,11 @@ def test_mixed_rows_are_refused_after_like_graph_was_proven(
         call(apart)
     with pytest.raises(RuntimeError, match="each row of outputs must depend on the same row"):
         call(mixed)
+
+
+def test_nested_passes_use_no_wrong_formula_of_pytorch() -> None:
+    nested = small_networks._EXACT | small_networks._EXACT_TOO
+    assert {kind.__name__ for kind in nested}.isdisjoint(WRONG_FORMULAS)
 
 
 @pytest.mark.parametrize(("function", "is_small"), PRECISE.values(), ids=PRECISE)
