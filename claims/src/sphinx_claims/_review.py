@@ -21,7 +21,7 @@ def review(config: Config, files: Sequence[Path], language: str, *, accept: bool
         have = f"there are {', '.join(known)}" if known else f"translations in {TABLE} names none"
         raise ValueError(f"a language must have catalogues, and {language} has none: {have}")
     pages = [*translated_pages(config, language, read_pages(files, config))]
-    waiting = [(page, message) for page in pages for message in page.waiting()]
+    waiting = [(page, message) for page in pages for message in page.uncompared()]
     if accept:
         _keep(config, language, pages)
     for page, message in waiting:
@@ -36,7 +36,5 @@ def _keep(config: Config, language: str, pages: Sequence[TranslatedPage]) -> Non
     file = reviews_file(config, language)
     kept = dict(read_reviews(file))
     for page in pages:
-        waiting = [*page.waiting()]
-        still = [message for message in page.messages if page.is_reviewed(message)]
-        kept[page.page.path] = review_digests([*still, *waiting])
+        kept[page.page.path] = review_digests(page.messages)
     write_reviews(file, {path: of_page for path, of_page in kept.items() if of_page})

@@ -81,19 +81,23 @@ class TranslatedPage:
         known = self.reviews.get(digest(message.source))
         return known == digest(message.source, message.translation)
 
-    def waiting(self) -> Iterator[Message]:
-        """Yield the messages that a reader has to compare and that no review covers.
+    def uncompared(self) -> list[Message]:
+        """Return the messages that nobody has compared with the original as they are."""
+        return [message for message in self.messages if not self.is_reviewed(message)]
 
-        These are the claims, and what names its numbers or its code in another order.
+    def waiting(self) -> Iterator[Message]:
+        """Yield the uncompared messages that are a problem.
+
+        These are the claims, those that have changed since a review, and those that name their
+        numbers or code in another order.
         """
         claims = {claim.statement for claim in self.page.claims}
-        for message in self.messages:
-            is_for_a_reader = (
+        for message in self.uncompared():
+            if (
                 message.source in claims
                 or digest(message.source) in self.reviews
                 or is_reordered(message.source, message.translation)
-            )
-            if is_for_a_reader and not self.is_reviewed(message):
+            ):
                 yield message
 
     def problems(self) -> Iterator[Problem]:
