@@ -44,15 +44,7 @@ def test_sharded_parameter_is_found_by_its_gathered_leaf(mesh: Any) -> None:
     leaves = [after.variable for after, _ in node.next_functions if hasattr(after, "variable")]
     found = told_of(parameters)
     assert {*map(id, leaves)} < {id(one.whole) for one in found}
-    assert [(one.is_held_back, one.fills_unused) for one in found] == [(False, False)] * 2
-
-
-def test_sharded_parameter_knows_that_sync_is_off(mesh: Any) -> None:
-    model = sharded(mesh)
-    parameters = [*model.parameters()]
-    model(torch.ones(1, 4))
-    model.set_requires_gradient_sync(False)
-    assert [one.is_held_back for one in told_of(parameters)] == [True, True]
+    assert [one.fills_unused for one in found] == [False, False]
 
 
 def test_replicated_parameters_need_find_unused_parameters(mesh: Any) -> None:

@@ -45,7 +45,7 @@ def _inside(place: str, item: Any) -> list[tuple[str, Any]] | None:
     if isinstance(item, Output):
         return None
     if isinstance(item, Mapping):
-        return [(f"{place}[{_key(key)}]", item[key]) for key in item]
+        return [(f"{place}[{_autograd.key_text(key)}]", item[key]) for key in item]
     if isinstance(item, list | tuple):
         return [(f"{place}[{number}]", part) for number, part in enumerate(item)]
     if isinstance(item, REFUSED):
@@ -54,11 +54,6 @@ def _inside(place: str, item: Any) -> list[tuple[str, Any]] | None:
         names = [field.name for field in fields(item)]
         return [(f"{place}.{name}", getattr(item, name, None)) for name in names]
     return None
-
-
-def _key(key: object) -> str:
-    """Return a key as text; its type if ``repr()`` might run a user's code."""
-    return repr(key) if type(key) in {str, int} else type(key).__name__
 
 
 def _not_an_output(place: str, item: object) -> str:

@@ -15,25 +15,25 @@ from leafgrad._autograd.compiled import (
     outside_compiled_code,
 )
 from leafgrad._autograd.distributed import (
-    Sharded,
     handles_dtensor,
     reduction_put_off,
     replicated_parameters,
     sharded_parameters,
     spread,
 )
-from leafgrad._autograd.donated_buffers import donated_buffers_kept
 from leafgrad._autograd.elements import below_autograd, lacking_memory, why_unread
 from leafgrad._autograd.engine import (
     Gradients,
-    gradients_of,
+    donated_buffers_kept,
     gradients_of_all,
     is_memory_missing,
     retained_grads_kept,
+    unseen_gradient,
     watched_nodes,
 )
 from leafgrad._autograd.formula import (
     backward_alone,
+    gives_zeros,
     hides_custom_function,
     hides_saved,
     is_compiled,
@@ -46,6 +46,7 @@ from leafgrad._autograd.formula import (
     keeps_array,
     kept_tensors,
     lacks_formula,
+    may_give_zeros,
     recorded_backward,
     records_gradient,
     refuses,
@@ -84,7 +85,6 @@ from leafgrad._autograd.graph_structure import (
     numbers_after,
     numbers_after_refusal,
 )
-from leafgrad._autograd.module_hooks import remove_hook_on_all
 from leafgrad._autograd.node import (
     ACCUMULATE_GRAD,
     Successors,
@@ -95,43 +95,42 @@ from leafgrad._autograd.node import (
     is_leaf_with_history,
     is_of_its_own_type,
     leaf_variable,
-    leaf_variables,
     next_functions,
     next_sequence_nr,
     node_name,
-    outputs_of,
+    operator_name,
+    own_stem,
     sequence_nr,
-    sequence_nrs,
+    stem,
     types_of_nodes,
 )
-from leafgrad._autograd.operator import operator_name, own_stem, stem
-from leafgrad._autograd.parameter_creation import watched_parameters
 from leafgrad._autograd.path import Path, edge_by_use, gradient_edge, has_accumulator, path_between
 from leafgrad._autograd.running_code import (
     SET_GRAD_ENABLED,
     is_grad_mode,
     is_plain_optimizer,
+    remove_hook_on_all,
     stepping_optimizer,
+    watched_parameters,
 )
 from leafgrad._autograd.saved import (
     SavedFacts,
     caches_kept,
     checkpointed_blocks,
     keeps_detached,
+    key_text,
     read_saved,
-    saved_rows,
     saved_slots,
     settings,
     signed,
 )
 from leafgrad._autograd.tensor import (
-    StorageReference,
     as_row,
     base,
     function_mode_stack,
     function_modes,
     functorch_wrapper,
-    has_grad,
+    held_grad,
     is_batch,
     is_invalid_view,
     is_parameter,
@@ -149,7 +148,6 @@ from leafgrad._autograd.tensor import (
     storage_identity,
     storage_reference,
     storages_of_parameters,
-    subclass_name,
     unobserved,
     unwrapped,
     version,
@@ -157,5 +155,3 @@ from leafgrad._autograd.tensor import (
     without_wrappers,
 )
 from leafgrad._autograd.traversal import Edge, LiveGraph, grad_fn_name, numbered_output, walk
-from leafgrad._autograd.unseen_backward import unseen_gradient
-from leafgrad._autograd.zero_gradients import gives_zeros, may_give_zeros

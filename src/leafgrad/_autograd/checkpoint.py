@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch.autograd.graph import Node
+from torch.utils._pytree import tree_leaves
 
 from leafgrad._autograd.node import forward_class
 
@@ -29,8 +30,8 @@ def cached_of_block(unpack_hook: Any, holder: object) -> Iterator[tuple[torch.Te
     packed is a tensor of another kind, or none, and is not asked for a version either.
     """
     for context in _selective_contexts(unpack_hook, holder):
-        for entry in _entries(context.storage):
-            if isinstance(entry.val, torch.Tensor):
+        for entry in tree_leaves(context.storage):
+            if isinstance(entry, _ENTRY) and isinstance(entry.val, torch.Tensor):
                 is_any = context.allow_cache_entry_mutation or getattr(entry, "unpack_hook", None)
                 yield entry.val, None if is_any else entry.version
 
@@ -50,19 +51,6 @@ def _selective_contexts(unpack_hook: Any, holder: object) -> Iterator[Any]:
 
 _CACHED: Any = getattr(torch.utils.checkpoint, "_CachedTorchDispatchMode", ())
 _ENTRY: Any = getattr(torch.utils.checkpoint, "_VersionWrapper", ())
-
-
-def _entries(storage: object) -> Iterator[Any]:
-    """Yield what is left in the cache: by operator, one result or several a call."""
-    ahead = [storage]
-    while ahead:
-        one = ahead.pop()
-        if isinstance(one, _ENTRY):
-            yield one
-        elif isinstance(one, dict):
-            ahead += reversed(one.values())
-        elif isinstance(one, list | tuple):
-            ahead += reversed(one)
 
 
 def _frames_shown_at(unpack_hook: Any, holder: object) -> Iterator[Any]:

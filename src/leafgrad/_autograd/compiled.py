@@ -19,16 +19,12 @@ def names_in_compiled_code(node: Node) -> tuple[str, ...]:
     The graph of its backward takes the sizes that were saved, the tensors, and then the gradients.
     """
     compiled: Any = node
-    graph = _graph_of_backward(node)
+    lazy = getattr(forward_class(node), "_lazy_backward_info", None)
+    graph = getattr(getattr(lazy, "bw_module", None), "graph", None)
     if graph is None:
         return ()
     inputs = [place.name for place in graph.nodes if place.op == "placeholder"]
     return tuple(inputs[len(compiled.symints) :])
-
-
-def _graph_of_backward(node: Node) -> Any:
-    lazy = getattr(forward_class(node), "_lazy_backward_info", None)
-    return getattr(getattr(lazy, "bw_module", None), "graph", None)
 
 
 Given = ParamSpec("Given")

@@ -14,34 +14,19 @@ from leafgrad._autograd.node import forward_class
 from leafgrad._autograd.tensor import shape
 
 
-class Spread(NamedTuple):
-    """How a DTensor is spread over processes.
-
-    Attributes:
-        local_shape: The shape of the part that is in this process.
-        placements: How it is spread over each dimension of the mesh.
-        mesh: The sizes of these dimensions, after their names if they have any, and the kind of
-            device.
-    """
-
-    local_shape: tuple[int | str, ...] | None
-    placements: tuple[str, ...]
-    mesh: str
-
-
-def spread(tensor: torch.Tensor) -> Spread | None:
-    """Return how a DTensor is spread over processes, None for any other tensor."""
+def spread(tensor: torch.Tensor) -> dict[str, Any]:
+    """Return how a DTensor is spread over processes, empty for any other tensor."""
     if not issubclass(type(tensor), _loaded("torch.distributed.tensor", "DTensor", ())):
-        return None
+        return {}
     distributed: Any = tensor
     mesh = distributed.device_mesh
     names = [f"{name}=" for name in mesh.mesh_dim_names or ()] or [""] * mesh.ndim
     sizes = [f"{name}{mesh.size(dim)}" for dim, name in enumerate(names)]
-    return Spread(
-        local_shape=shape(distributed._local_tensor),
-        placements=tuple(map(repr, distributed.placements)),
-        mesh=f"{' x '.join(sizes)} on {mesh.device_type}",
-    )
+    return {
+        "local_shape": shape(distributed._local_tensor),
+        "placements": tuple(map(repr, distributed.placements)),
+        "mesh": f"{' x '.join(sizes)} on {mesh.device_type}",
+    }
 
 
 def handles_dtensor(node: Node) -> bool:
@@ -61,13 +46,11 @@ class Sharded(NamedTuple):
     Attributes:
         parameter: What the module has between two passes, and where the gradient is stored.
         whole: The leaf that stands for it in a graph, put together from all parts.
-        is_held_back: Whether its gradients are to be added up until they are synchronised.
         fills_unused: Whether zeros stand in for its gradient where it is not used.
     """
 
     parameter: torch.Tensor
     whole: torch.Tensor
-    is_held_back: bool
     fills_unused: bool
 
 
@@ -82,7 +65,6 @@ def sharded_parameters() -> Iterator[Sharded]:
                     yield Sharded(
                         one.sharded_param,
                         one._unsharded_param,
-                        not group.reduce_grads,
                         getattr(group, "reduce_scatter_unused_params", False),
                     )
 

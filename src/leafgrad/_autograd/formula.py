@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import CodeType
 from typing import Any
@@ -14,7 +14,14 @@ from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import Node
 
 from leafgrad._autograd.checkpoint import taken_along
-from leafgrad._autograd.node import forward_class, has_lasting_type, next_functions, node_name
+from leafgrad._autograd.node import (
+    forward_class,
+    forward_outputs,
+    has_lasting_type,
+    next_functions,
+    node_name,
+    own_stem,
+)
 from leafgrad._autograd.saved import on_ctx, slots_on_ctx
 
 
@@ -80,12 +87,8 @@ def keeps_array(node: Node) -> bool:
 
     Single numbers and arrays of integers are taken for settings.
     """
-    return any(_is_array(kept) for _, kept in on_ctx(node))
-
-
-def _is_array(kept: Any) -> bool:
-    array = getattr(kept, "__array_interface__", None)
-    return array is not None and array["shape"] != () and array["typestr"][1] in "fc"
+    arrays = [getattr(kept, "__array_interface__", None) for _, kept in on_ctx(node)]
+    return any(one and one["shape"] and one["typestr"][1] in "fc" for one in arrays)
 
 
 def backward_alone(node: Node) -> list[torch.Tensor]:
@@ -96,7 +99,7 @@ def backward_alone(node: Node) -> list[torch.Tensor]:
     return [gradient for gradient in recorded_backward(node)[1] if gradient is not None]
 
 
-def recorded_backward(node: Node) -> tuple[list[torch.Tensor], list[torch.Tensor | None]]:
+def recorded_backward(node: Node) -> tuple[list[torch.Tensor], Sequence[torch.Tensor | None]]:
     """Run a node's backward on gradients that require grad; return them, and one for each edge.
 
     What is sent are numbers between 1 and 2, all different: differences of equal numbers would
@@ -104,14 +107,7 @@ def recorded_backward(node: Node) -> tuple[list[torch.Tensor], list[torch.Tensor
     """
     run: Any = node
     sent = [_generic(output).requires_grad_() for output in run._input_metadata]
-    custom = forward_class(node) is not None
-    gradients = run.apply(*sent) if custom else run(*sent)
-    gradients = gradients if isinstance(gradients, tuple) else (gradients,)
-    if not custom:
-        return sent, [*gradients]
-    pairs = zip(gradients, run.needs_input_grad, strict=False)  # there may be a few Nones more
-    needed = iter([gradient for gradient, is_needed in pairs if is_needed])
-    return sent, [None if after is None else next(needed) for after, _ in next_functions(node)]
+    return sent, sent_through(node, *sent)
 
 
 def _generic(output: Any) -> torch.Tensor:
@@ -141,14 +137,20 @@ def hides_custom_function(node: Node) -> bool:
     return BackwardCFunction.apply.__code__ in ran
 
 
-def sent_through(node: Node, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-    """Run a node's backward by itself on the gradient of its only output, past engine and hooks.
+def sent_through(node: Node, *sent: torch.Tensor | None) -> Sequence[torch.Tensor | None]:
+    """Run a node's backward by itself on the gradients of its outputs, past engine and hooks.
 
-    Each input gets a gradient, or None where it needs none.
+    Each edge gets a gradient, or None where its input needs none.
     """
     run: Any = node
-    gradients = run(gradient)
-    return gradients if isinstance(gradients, tuple) else (gradients,)
+    custom = forward_class(node) is not None
+    gradients = run.apply(*sent) if custom else run(*sent)
+    gradients = gradients if isinstance(gradients, tuple) else (gradients,)
+    if not custom:
+        return gradients
+    pairs = zip(gradients, run.needs_input_grad, strict=False)  # there may be a few Nones more
+    needed = iter([gradient for gradient, is_needed in pairs if is_needed])
+    return [None if after is None else next(needed) for after, _ in next_functions(node)]
 
 
 def is_once_differentiable(node: Node) -> bool:
@@ -220,24 +222,15 @@ def refuses(node: Node) -> bool:
     """Return whether the node raises once a gradient arrives, as no derivative is implemented."""
     name = node_name(node)
     function = forward_class(node)
-    if registered_backward(function) == (None,) or _lacks_backward(function):
-        return True
+    if function is not None:
+        base = torch.autograd.Function
+        lacks_backward = function.backward is base.backward and function.vjp is base.vjp
+        is_of_compiled = function.__module__.startswith("torch._functorch._aot_autograd.")
+        is_second = is_of_compiled and not is_compiled(node)  # made under `create_graph`
+        return registered_backward(function) == (None,) or lacks_backward or is_second
     if name in _FIRST_REFUSED:
         return next_functions(node)[0][0] is not None
-    return name in _REFUSING or _is_backward_of_compiled(node)
-
-
-def _lacks_backward(function: Any) -> bool:
-    """Return whether a custom function defines neither ``backward`` nor ``vjp``."""
-    base: Any = torch.autograd.Function
-    return function is not None and (function.backward, function.vjp) == (base.backward, base.vjp)
-
-
-def _is_backward_of_compiled(node: Node) -> bool:
-    """Return whether the node was made by a backward of compiled code, under ``create_graph``."""
-    function = forward_class(node)
-    module: str = getattr(function, "__module__", "")
-    return module.startswith("torch._functorch._aot_autograd.") and not is_compiled(node)
+    return name in _REFUSING
 
 
 _FIRST_REFUSED = {
@@ -261,3 +254,35 @@ _REFUSING = {
     "UniqueDimBackward0",
     "UniqueDimConsecutiveBackward0",
 }
+
+
+def may_give_zeros(node: Node) -> bool:
+    """Return whether any node of this name hands on zeros to one of its inputs."""
+    operation = own_stem(node_name(node))
+    return operation in _ZERO or operation in _SOMETIMES or operation in _STRAIGHT
+
+
+def gives_zeros(node: Node, place: int) -> bool:
+    """Return whether the node hands on zeros to this one of its inputs, as its formula says so."""
+    operation = own_stem(node_name(node))
+    if operation in _WRITTEN_OVER:
+        return place == 0
+    if operation in _STRAIGHT:
+        return place == 1  # what the activation was given, behind the gradient of its result
+    if operation == "Div":
+        return getattr(node, "_saved_rounding_mode", None) is not None  # a division that rounds
+    if operation == "Sgn":
+        return not forward_outputs(node)[0].dtype.is_complex
+    return operation in _ZERO
+
+
+_SOMETIMES = {"Copy", "Div", "Fill", "Sgn"}
+_WRITTEN_OVER = {"Copy", "Fill"}  # what was there before, by what its second input holds
+_STRAIGHT = {
+    f"{name}Backward"
+    for name in "Hardshrink Hardtanh LeakyRelu RreluWithNoise Softshrink Threshold".split()
+}
+_DRAWN = "Bernoulli Cauchy Exponential Geometric LogNormal Normal Poisson Random Uniform"
+_COMPARED = "Eq Ge Gt Le Lt Ne"
+_ROUNDED = "Ceil Floor Round Sign Trunc Zero"
+_ZERO = {*_DRAWN.split(), *_COMPARED.split(), *_ROUNDED.split()}

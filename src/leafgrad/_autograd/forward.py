@@ -13,7 +13,7 @@ from torch.autograd import forward_ad
 from torch.autograd.graph import Node
 
 from leafgrad._autograd.node import forward_class, next_functions
-from leafgrad._autograd.saved import Slot, saved_slots, signed
+from leafgrad._autograd.saved import SLOTS, saved_slots, signed
 from leafgrad._autograd.tensor import plain
 
 Result = TypeVar("Result")
@@ -130,17 +130,10 @@ def was_passed(start: Node) -> bool:
 
 def _read(node: Node) -> int:
     """Read each tensor that a node saved, and return how many names it has for them."""
-    kind = type(node)
-    if kind not in _names:
-        raw = [name for name in dir(kind) if name.startswith("_raw_saved_")]
-        cut = len("_raw") if forward_class(node) is None else len("_raw_")
-        _names[kind] = [name[cut:] for name in raw]
-    for name in _names[kind]:
-        getattr(node, name)
-    return len(_names[kind])
-
-
-_names: dict[type[Node], list[str]] = {}
+    slots = SLOTS[type(node)]
+    for _, public, _ in slots:
+        getattr(node, public)
+    return len(slots)
 
 
 def in_backward(compute: Callable[[], Result]) -> Result:
@@ -152,18 +145,18 @@ def in_backward(compute: Callable[[], Result]) -> Result:
     found: list[Result] = []
     with torch.enable_grad():
         anchor = torch.zeros((), device="cpu", requires_grad=True)
-        end = _Backward.apply(anchor, lambda: found.append(compute()))  # type: ignore[no-untyped-call]
+        end = CallInBackward.apply(anchor, lambda: found.append(compute()))  # type: ignore[no-untyped-call]
     torch.autograd.grad(end, anchor, allow_unused=True)
     return found[0]
 
 
-class _Backward(torch.autograd.Function):
+class CallInBackward(torch.autograd.Function):
     """Does nothing but call a function in its backward."""
 
     @staticmethod
-    def forward(ctx: Any, anchor: torch.Tensor, compute: Callable[[], None]) -> torch.Tensor:
+    def forward(ctx: Any, _: torch.Tensor, compute: Callable[[], None]) -> torch.Tensor:
         ctx.compute = compute
-        return anchor.clone()
+        return torch.zeros((), device="cpu")
 
     @staticmethod
     def backward(ctx: Any, *_: Any) -> Any:
@@ -269,15 +262,9 @@ def results_in_slots(node: Node) -> Iterator[tuple[Node, int, torch.Tensor]]:
             continue
         if slot.saved_version != slot.current_version:
             continue
-        tensor = _with_graph(node, slot, slot.tensor)
+        tensor = slot.tensor
+        if not (plain(tensor, "grad_fn") or forward_class(node) or "[" in slot.name):
+            tensor = kept(node, slot.name)  # a slot shows the node's own result without its graph
         maker = plain(tensor, "grad_fn")
         if maker is not None:
             yield maker, plain(tensor, "output_nr"), tensor
-
-
-def _with_graph(node: Node, slot: Slot, tensor: torch.Tensor) -> torch.Tensor:
-    """Return a saved tensor with its graph, which a slot does not show of the node's own result."""
-    if plain(tensor, "grad_fn") is not None or forward_class(node) or "[" in slot.name:
-        return tensor
-    unpacked: torch.Tensor = kept(node, slot.name)
-    return unpacked

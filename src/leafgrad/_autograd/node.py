@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
@@ -28,13 +29,7 @@ def node_name(node: Node) -> str:
 
     A custom function may keep something under the attribute `name` of its ctx.
     """
-    kind = type(node)
-    name = _NAMES.get(kind)
-    if name is None:
-        name = kind.name(node).rpartition("::")[2]
-        if kind in _OWN_TYPES:
-            _NAMES[kind] = name
-    return name
+    return type(node).name(node).rpartition("::")[2]
 
 
 def has_lasting_type(node: Node) -> bool:
@@ -48,7 +43,6 @@ def has_lasting_type(node: Node) -> bool:
 _OWN_TYPES = frozenset(
     kind for kind in vars(torch._C._functions).values() if isinstance(kind, type)
 )
-_NAMES: dict[type[Node], str] = {}
 
 
 def types_of_nodes(*operations: str) -> frozenset[type[Node]]:
@@ -72,44 +66,6 @@ def forward_outputs(node: Node) -> tuple[ForwardOutput, ...]:
     return tuple([ForwardOutput(_output_shape(one), one.dtype, one.device) for one in outputs])
 
 
-Outputs = tuple[tuple[tuple[int | str, ...] | None, ...], torch.dtype, torch.device]
-
-
-def outputs_of(nodes: Iterable[Any]) -> list[Outputs]:
-    """Return for each node the shapes of all outputs, and dtype and device of the first one.
-
-    What is the same becomes one value.
-    """
-    known = _Known()
-    found = []
-    for node in nodes:
-        try:
-            (copy,) = node._input_metadata
-            found.append(known[tuple(_shape(copy)), _dtype(copy), _device(copy)])
-        except (RuntimeError, TypeError, ValueError):  # nested, sizes without a hash, several
-            outputs = forward_outputs(node)
-            shapes = tuple([output.shape for output in outputs])
-            told = shapes, outputs[0].dtype, outputs[0].device
-            found.append(known.setdefault(told, told))
-    return found
-
-
-class _Known(dict[tuple[Any, ...], Outputs]):
-    """What nodes told before, by what it is.
-
-    A size that is no number has no hash or, in a ragged tensor, equals no number.
-    """
-
-    def __missing__(self, told: tuple[Any, ...]) -> Outputs:
-        sizes, dtype, device = told
-        return self.setdefault(told, ((extents(sizes),), dtype, device))
-
-
-# Calling what reads an attribute takes less time than reading the attribute.
-_metadata: Any = torch._C._autograd._InputMetadata  # type: ignore[attr-defined]
-_shape, _dtype, _device = (getattr(_metadata, n).fget for n in ("shape", "dtype", "device"))
-
-
 def _output_shape(output: Any) -> tuple[int | str, ...] | None:
     """Return the shape of a forward output, None where it was a strided nested tensor."""
     try:
@@ -130,12 +86,6 @@ def is_of_its_own_type(node: Node) -> bool:
 def is_leaf_node(node: Node) -> bool:
     """Return whether the node accumulates into a leaf tensor."""
     return isinstance(node, ACCUMULATE_GRAD)
-
-
-def leaf_variables(nodes: Sequence[Any], types: Iterable[type]) -> dict[int, torch.Tensor]:
-    """Return what `leaf_variable` does of many nodes, by the places of those that have a leaf."""
-    kinds = enumerate(types)
-    return {place: nodes[place].variable for place, kind in kinds if kind is ACCUMULATE_GRAD}
 
 
 def leaf_variable(node: Node) -> torch.Tensor | None:
@@ -169,11 +119,29 @@ def sequence_nr(node: Node) -> int | None:
     return None if number == _OF_NO_OPERATION else number
 
 
-def sequence_nrs(nodes: Iterable[Node]) -> list[int | None]:
-    """Return what `sequence_nr` does of many nodes."""
-    numbers = [node._sequence_nr() for node in nodes]
-    return [None if number == _OF_NO_OPERATION else number for number in numbers]
-
-
 # The number that the next node of this thread will get. As it is: a recording asks all the time.
 next_sequence_nr: Callable[[], int] = torch._C._autograd._get_sequence_nr
+
+
+_BACKWARD = re.compile(r"Backward\d*$")
+_OWN_BACKWARD = re.compile(r"Backward(\d+|s)$")  # which no custom function's node ends in
+_WORD = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])|(?<=[0-9][A-Z])(?=[A-Z])")
+
+
+def stem(node_name: str) -> str:
+    """Return what a node's name says of its operation, ``Mul`` of ``MulBackward0``."""
+    return _BACKWARD.sub("", node_name)
+
+
+def own_stem(node_name: str) -> str:
+    """Return what the name of a node of PyTorch's own says of its operation, else all of it."""
+    return _OWN_BACKWARD.sub("", node_name)
+
+
+def operator_name(node_name: str) -> str | None:
+    """Return the operator behind one of PyTorch's own formulas, None for other nodes.
+
+    PyTorch makes ``MaxPool2DWithIndicesBackward0`` of ``max_pool2d_with_indices``.
+    """
+    name = stem(node_name)
+    return None if name == node_name else _WORD.sub("_", name).lower()

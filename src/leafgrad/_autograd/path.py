@@ -10,7 +10,7 @@ import torch
 from torch.autograd.graph import Node
 
 from leafgrad._autograd.node import Successors
-from leafgrad._autograd.tensor import is_view, plain, reader, unobserved
+from leafgrad._autograd.tensor import is_view, plain, unobserved
 from leafgrad._autograd.traversal import Edge, walk_to
 
 
@@ -88,18 +88,14 @@ class Path(NamedTuple):
     end: Edge
 
 
-_grad_fn, _output_nr = reader("grad_fn"), reader("output_nr")
-
-
 def path_between(outputs: torch.Tensor, inputs: torch.Tensor) -> Path | None:
     """Return the nodes on every path from `outputs` to `inputs`, None where there is no path."""
-    node = _grad_fn(outputs)
-    root = edge_by_use(outputs) if node is None else (node, _output_nr(outputs))
+    root = edge_by_use(outputs)
     if root is None:
         return None
     if outputs is inputs:
         return Path({}, root, root)
-    node = _grad_fn(inputs)
-    target = inputs if node is None else (node, _output_nr(inputs))
+    node = plain(inputs, "grad_fn")
+    target = inputs if node is None else (node, plain(inputs, "output_nr"))
     nodes, start = walk_to(target, root[0])
     return Path(nodes, start, root) if start and (nodes or root == start) else None

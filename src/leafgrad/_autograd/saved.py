@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from functools import cache, partial
@@ -22,12 +22,10 @@ from leafgrad._autograd.compiled import names_in_compiled_code
 from leafgrad._autograd.node import forward_class
 from leafgrad._autograd.tensor import (
     Facts,
-    address_of_storage,
-    extents,
     facts,
     inner_tensors,
-    is_parameter,
     plain,
+    storage_identity,
 )
 
 _CUSTOM: Any = torch._C._FunctionBase
@@ -58,7 +56,7 @@ def saved_slots(node: Node) -> tuple[Slot, ...]:
     """
     custom = forward_class(node) is not None
     slots: list[Slot] = []
-    for raw, public, name in _SLOTS[type(node)]:
+    for raw, public, name in SLOTS[type(node)]:
         slots += _slots(node, _held(node, raw), public, name)
     return (*_as_compiled(node, slots), *slots_on_ctx(node)) if custom else tuple(slots)
 
@@ -87,72 +85,18 @@ class SavedFacts(NamedTuple):
     current_version: int | None
 
 
-Row = tuple[Any, ...]
-
-
-def read_saved(nodes: Sequence[Node], parameters: Container[int | None]) -> list[SavedFacts]:
+def read_saved(nodes: Iterable[Node], parameters: Container[int | None]) -> list[SavedFacts]:
     """Read what many nodes saved, node by node, as `saved_slots` does of one.
-
-    A storage among `parameters` is a parameter's, whatever shows it.
-    """
-    return [*map(SavedFacts._make, saved_rows(nodes, parameters))]
-
-
-def saved_rows(nodes: Sequence[Node], parameters: Container[int | None]) -> list[Row]:
-    """Return what `read_saved` does, without the names of the fields.
 
     A storage among `parameters` is a parameter's, whatever shows it. What a tensor wraps follows
     it, with facts of its own.
-
-    Nearly all slots hold one tensor, as it is, that is no subclass's. To read these is most of what
-    it takes to read a graph, so it takes as few steps as it can, and whatever stands in the way of
-    one of them says that a slot is of another kind.
     """
-    rows: list[Row] = []
-    shapes = _Shapes()
-    for place, node in enumerate(nodes):
-        for raw, public, name in _SLOTS[type(node)]:
-            try:
-                saved: Any = getattr(node, raw)
-                kept: Any = saved.data if saved.unpack_hook is None else None
-                is_own = _ARE_PARAMETERS[type(kept)]
-                memory = kept.untyped_storage()
-                storage, nbytes = memory._cdata, memory.nbytes()
-                current = kept._version  # 0 where it was never written to, thus as it was saved
-                expected = current and _expected_version(_complaint(getattr, node, public), current)
-                is_own = (
-                    is_own
-                    or storage in parameters
-                    or hasattr(kept, "_is_param")
-                    or ((base := kept._base) is not None and is_parameter(base))
-                )
-                tensor = shapes[kept.shape], kept.dtype, kept.device, nbytes, is_own
-                row = place, storage, storage, name, "live", *tensor, expected, current
-                rows.append(row)
-            except _OF_ANOTHER_KIND:
-                for slot in _slots_of(node, raw, public, name):
-                    rows += ((place, *row) for row in _rows(slot, parameters))
-    return rows
-
-
-class _Shapes(dict[torch.Size, tuple[int | str, ...]]):
-    """Shapes by what PyTorch has for them: many tensors have the same."""
-
-    def __missing__(self, sizes: torch.Size) -> tuple[int | str, ...]:
-        return self.setdefault(sizes, extents(sizes))
-
-
-_ARE_PARAMETERS: dict[Any, bool] = {torch.Tensor: False, torch.nn.Parameter: True}
-
-# It is freed, sparse or nested; its sizes have no hash; there are several slots; a hook made
-# something of it, there is no tensor, or one of a subclass.
-_OF_ANOTHER_KIND = (RuntimeError, TypeError, AttributeError, KeyError)
-
-
-def _slots_of(node: Node, raw: str, public: str, name: str) -> Sequence[Slot]:
-    if isinstance(node, _CUSTOM):
-        return saved_slots(node)
-    return _slots(node, _held(node, raw), public, name)
+    return [
+        SavedFacts(place, *row)
+        for place, node in enumerate(nodes)
+        for slot in saved_slots(node)
+        for row in _rows(slot, parameters)
+    ]
 
 
 def _held(node: Node, raw: str) -> Any:
@@ -163,7 +107,7 @@ def _held(node: Node, raw: str) -> Any:
         return None
 
 
-def _rows(slot: Slot, parameters: Container[int | None]) -> Iterator[Row]:
+def _rows(slot: Slot, parameters: Container[int | None]) -> Iterator[tuple[Any, ...]]:
     """Yield what a slot tells and, in rows of their own, what the tensors tell that it wraps.
 
     Of a packed slot, shape and dtype are those of something else. A tensor that wraps others has 0
@@ -180,7 +124,7 @@ def _rows(slot: Slot, parameters: Container[int | None]) -> Iterator[Row]:
     if inside is None:
         yield storage, storage, name, state, shape, dtype, device, nbytes, is_own, *versions
         return
-    written, nbytes = (address_of_storage(tensor), 0) if inside else (None, None)
+    written, nbytes = (storage_identity(tensor), 0) if inside else (None, None)
     yield None, written, name, state, shape, dtype, device, nbytes, is_own, *versions
     for path, part in inside:
         storage, (*seen, nbytes, is_parameters) = facts(part, parameters)
@@ -216,12 +160,12 @@ class _Slots(dict[type, tuple[tuple[str, str, str], ...]]):
         return self.setdefault(kind, tuple(zip(raw, public, names, strict=True)))
 
 
-_SLOTS = _Slots()
+SLOTS = _Slots()
 
 
 @cache
 def _setting_names(kind: type) -> tuple[str, ...]:
-    held = {public for _, public, _ in _SLOTS[kind]}
+    held = {public for _, public, _ in SLOTS[kind]}
     return tuple(
         name
         for name in dir(kind)
@@ -261,18 +205,9 @@ def _slots(node: Node, saved: Any, public: str, name: str) -> list[Slot]:
         slots = [] if slot is None else [slot]
     if not slots:  # there is nothing that a hook could unpack
         return [Slot(name, "freed")] if _complaint(getattr, node, public) else []
-    for slot in slots:
-        if slot.saved_version is None:
-            return _asked_further(slots, saved, partial(getattr, node, public))
-    return slots
-
-
-def _asked_further(slots: list[Slot], saved: Any, unpack_all: Callable[[], object]) -> list[Slot]:
-    """Add what slots with hooks, or of the node's own outputs, do not tell by themselves."""
-    held = _each(saved)
     is_block = any(slot.state == "recompute" for slot in slots)
-    given = [slot for one in held for slot in _given_to_block(one)] if is_block else []
-    return [*_with_versions_of_the_node(slots, unpack_all), *given]
+    given = [slot for one in _each(saved) for slot in _given_to_block(one)] if is_block else []
+    return [*_with_versions_of_the_node(slots, partial(getattr, node, public)), *given]
 
 
 def _unpacking(saved: Any) -> Callable[[], object]:
@@ -347,7 +282,7 @@ def checkpointed_blocks(nodes: Iterable[Node]) -> list[list[Node]]:
 def _recomputed(nodes: Iterable[Node]) -> Iterator[tuple[Node, Any, Any]]:
     """Yield the slots that a checkpoint fills again: node, unpack hook and what stands there."""
     for node in nodes:
-        for raw, _, _ in _SLOTS[type(node)]:
+        for raw, _, _ in SLOTS[type(node)]:
             for saved in _each(_held(node, raw)):
                 hook = saved.unpack_hook
                 if hook is not None and _hooked_state(hook) == "recompute":
@@ -407,7 +342,7 @@ def _with_versions_of_the_node(slots: list[Slot], unpack_all: Callable[[], objec
     """
     sure = [slot for slot in slots if slot.saved_version is not None]
     disagreeing = [slot for slot in sure if slot.saved_version != slot.current_version]
-    if disagreeing or any(slot.state != "live" for slot in slots):
+    if len(sure) == len(slots) or disagreeing or any(slot.state != "live" for slot in slots):
         return slots
     complaint = _complaint(unpack_all)
     if complaint is not None and len(slots) - len(sure) > 1:
@@ -427,7 +362,7 @@ def keeps_detached(node: Node) -> bool:
     """
     return any(
         _is_detached(slot, partial(getattr, node, public))
-        for raw, public, _ in _SLOTS[type(node)]
+        for raw, public, _ in SLOTS[type(node)]
         if isinstance(slot := _held(node, raw), _SAVED) and slot.unpack_hook is None
     )
 
@@ -459,12 +394,12 @@ def on_ctx(node: Node) -> Iterator[tuple[str, object]]:
             seen.add(id(kept))
             items = kept.items() if isinstance(kept, dict) else enumerate(kept)
             ahead += (
-                (f"{place}[{_spelt(key)}]", item)
+                (f"{place}[{key_text(key)}]", item)
                 for key, item in items
                 if not isinstance(item, int | float | str)  # of which there may be a million
             )
 
 
-def _spelt(key: object) -> str:
+def key_text(key: object) -> str:
     """Spell a key; of what would read data or run code of the user's for that, tell the type."""
     return repr(key) if type(key) in {str, int} else type(key).__name__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import cache
 from gc import get_objects
 from types import FunctionType
 from typing import Any
@@ -67,23 +68,14 @@ def joint_norm(tensors: Sequence[torch.Tensor], order: float) -> torch.Tensor:
 
 def plain(tensor: torch.Tensor, name: str) -> Any:
     """Read what `torch.Tensor` itself has under `name`, whatever a subclass put in its place."""
-    return _READ[name](tensor)
+    return reader(name)(tensor)
 
 
-class _Readers(dict[str, Callable[[torch.Tensor], Any]]):
-    """How to read each attribute, kept as looking it up takes many times as long as reading it."""
-
-    def __missing__(self, name: str) -> Callable[[torch.Tensor], Any]:
-        reader: Callable[[torch.Tensor], Any] = getattr(torch.Tensor, name).__get__
-        return self.setdefault(name, reader)
-
-
-_READ = _Readers()
-
-
+@cache
 def reader(name: str) -> Callable[[torch.Tensor], Any]:
     """Return what reads an attribute of a tensor as PyTorch does, whatever its class says."""
-    return _READ[name]
+    read: Callable[[torch.Tensor], Any] = getattr(torch.Tensor, name).__get__
+    return read
 
 
 def is_parameter(tensor: torch.Tensor) -> bool:
@@ -95,18 +87,6 @@ def is_parameter(tensor: torch.Tensor) -> bool:
     return "_is_param" in object.__getattribute__(tensor, "__dict__")
 
 
-def subclass_name(tensor: torch.Tensor) -> str | None:
-    """Return the name of the tensor's class, None for PyTorch's usual two."""
-    kind = type(tensor)
-    return None if kind in _USUAL else kind.__name__
-
-
-def is_parameter_or_view(tensor: torch.Tensor) -> bool:
-    """Return whether the tensor is a parameter or autograd's view of one."""
-    base = plain(tensor, "_base")
-    return is_parameter(tensor) or (base is not None and is_parameter(base))
-
-
 def is_view(tensor: torch.Tensor) -> bool:
     """Return whether autograd tracks the tensor as a view of another (a detached one is not)."""
     return bool(plain(tensor, "_is_view")())
@@ -114,16 +94,13 @@ def is_view(tensor: torch.Tensor) -> bool:
 
 def base(view: torch.Tensor) -> torch.Tensor | None:
     """Return the tensor that autograd tracks `view` as a view of, None where it is no view."""
-    tracked: torch.Tensor | None = _base(view)
+    tracked: torch.Tensor | None = plain(view, "_base")
     return tracked
 
 
 def version(tensor: torch.Tensor) -> int | None:
     """Return how many writes the tensor's memory has seen, None for an inference tensor."""
-    return None if _is_inference(tensor) else _version(tensor)
-
-
-_base, _version, _is_inference = reader("_base"), reader("_version"), torch.Tensor.is_inference
+    return None if plain(tensor, "is_inference")() else plain(tensor, "_version")
 
 
 def storage(tensor: torch.Tensor) -> tuple[int, int] | None:
@@ -135,9 +112,10 @@ def storage(tensor: torch.Tensor) -> tuple[int, int] | None:
 def storage_identity(tensor: torch.Tensor) -> int | None:
     """Return what tells the tensor's storage from any other that lives, None where it has none."""
     try:
-        return address_of_storage(tensor)
+        address: int = torch._C._storage_address(tensor)  # type: ignore[attr-defined]
     except NotImplementedError:
         return None
+    return address
 
 
 def place_in_memory(tensor: torch.Tensor) -> tuple[object, ...]:
@@ -180,10 +158,8 @@ def storage_reference(tensor: torch.Tensor) -> StorageReference:
 
 def storages_of_parameters(tensors: Iterable[torch.Tensor]) -> set[int | None]:
     """Return the identities of the storages of those tensors that are parameters."""
-    kind = torch.nn.Parameter
-    own = [tensor for tensor in tensors if type(tensor) is kind or is_parameter(tensor)]
-    others = [tensor for tensor in own if type(tensor) is not kind]
-    own += [inner for tensor in others for _, inner in inner_tensors(tensor) or ()]
+    own = [*filter(is_parameter, tensors)]
+    own += [inner for tensor in own for _, inner in inner_tensors(tensor) or ()]
     return {*map(storage_identity, own)} - {None}
 
 
@@ -223,10 +199,6 @@ def _lacks_memory(tensor: torch.Tensor) -> bool:
     return False
 
 
-address_of_storage: Callable[[torch.Tensor], int]
-address_of_storage = torch._C._storage_address  # type: ignore[attr-defined]
-
-
 Facts = tuple[
     tuple[int | str, ...] | None,
     torch.dtype | None,
@@ -244,7 +216,8 @@ def facts(tensor: torch.Tensor, parameters: Container[int | None] = ()) -> tuple
     identity, nbytes = storage(tensor) or (None, None)
     if not isinstance(nbytes, int):
         nbytes = None
-    is_own = identity in parameters or is_parameter_or_view(tensor)
+    views = [tensor, plain(tensor, "_base")]
+    is_own = identity in parameters or any(is_parameter(one) for one in views if one is not None)
     dtype, device = plain(tensor, "dtype"), plain(tensor, "device")
     return identity, (shape(tensor), dtype, device, nbytes, is_own)
 
@@ -262,10 +235,7 @@ def shape(tensor: torch.Tensor) -> tuple[int | str, ...] | None:
 
 def extents(sizes: Sequence[int | torch.SymInt]) -> tuple[int | str, ...]:
     """Return sizes as values, nearly all of which are numbers already."""
-    for size in sizes:
-        if type(size) is not int:
-            return tuple(map(extent, sizes))
-    return tuple(sizes)  # type: ignore[arg-type]  # numbers, all of them
+    return tuple(map(extent, sizes))
 
 
 def extent(size: int | torch.SymInt) -> int | str:
@@ -288,11 +258,6 @@ def _nested_extent(tensor: torch.Tensor, dim: int) -> int | str:
 _read_without_warning = FunctionType(
     (lambda attribute, tensor: attribute.__get__(tensor)).__code__, {"__name__": None}
 )
-
-
-def has_grad(tensor: torch.Tensor) -> bool:
-    """Return whether ``.grad`` holds a tensor."""
-    return held_grad(tensor) is not None
 
 
 def held_grad(tensor: torch.Tensor) -> torch.Tensor | None:

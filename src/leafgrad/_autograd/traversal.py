@@ -18,6 +18,9 @@ from leafgrad._autograd.node import (
 )
 from leafgrad._autograd.tensor import is_invalid_view, plain
 
+Edge = tuple[Node, int]
+LiveGraph = Mapping[Node, Successors]
+
 
 def grad_fn_name(tensor: torch.Tensor) -> str | None:
     """Return the name of the node that recorded the tensor, None for a leaf.
@@ -82,48 +85,37 @@ def _walked(roots: Iterable[Node]) -> dict[Node, Successors]:
     return dict(reversed(finished.items()))
 
 
-Edge = tuple[Node, int]
-LiveGraph = Mapping[Node, Successors]
-
-
 def walk_to(target: Edge | torch.Tensor, root: Node) -> tuple[dict[Node, Successors], Edge | None]:
     """Map each node on a path from `root` to an edge or a leaf onto its successors, these first.
 
     Returns the edge as well, None for a leaf tensor that the graph does not lead to.
+
+    Each node is entered, and finished after its successors: it leads on where one of them does.
     """
+    edge: Any = target if isinstance(target, tuple) else None
     seen: dict[Any, Successors] = {}
+    leading: dict[Any, Successors] = {}
+    ahead: list[Any] = [root]
     try:
-        return _leading(target, root, seen)
+        while ahead:
+            node = ahead[-1]
+            if node not in seen:
+                seen[node] = node.next_functions
+                for successor in seen[node]:
+                    s: Any = successor[0]
+                    if s.__class__ is ACCUMULATE_GRAD:
+                        if s.variable is target:
+                            edge = successor
+                    elif s is not None and s not in seen:
+                        ahead.append(s)
+                if ahead[-1] is not node:
+                    continue
+            ahead.pop()
+            if any(after[0] in leading or after == edge for after in seen[node]):
+                leading[node] = seen[node]
     finally:
         if len(seen) > _LONGEST_FALL:
             walk([root])
-
-
-def _leading(
-    target: Edge | torch.Tensor, root: Node, seen: dict[Any, Successors]
-) -> tuple[dict[Node, Successors], Edge | None]:
-    """Enter each node, and finish it after its successors: it leads on where one of them does."""
-    edge: Any = target if isinstance(target, tuple) else None
-    leading: dict[Any, Successors] = {}
-    ahead: list[Any] = [root]
-    while ahead:
-        node = ahead[-1]
-        if node not in seen:
-            seen[node] = successors = node.next_functions
-            for successor in successors:
-                s: Any = successor[0]
-                if s.__class__ is ACCUMULATE_GRAD:
-                    if s.variable is target:
-                        edge = successor
-                elif s is not None and s not in seen:
-                    ahead.append(s)
-            if ahead[-1] is not node:
-                continue
-        ahead.pop()
-        for successor in seen[node]:
-            if successor[0] in leading or successor == edge:
-                leading[node] = seen[node]
-                break
     return leading, edge
 
 

@@ -51,7 +51,10 @@ def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorD
     The rules are those of ``torch.Tensor.is_leaf`` and ``torch.Tensor.retain_grad``, and what
     PyTorch was seen to do where these are silent.
     """
-    _check(tensor, name)
+    if not isinstance(tensor, torch.Tensor):
+        raise TypeError(message("errors.tensor.type", type=type(tensor).__name__))
+    if not isinstance(name, str | None):
+        raise TypeError(message("errors.tensor.name", type=type(name).__name__))
     with _autograd.unobserved():
         facts = _facts(tensor, name, _role(tensor))
         now, variant = "filled" if facts.has_grad else "empty", _variant(facts)
@@ -62,13 +65,6 @@ def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorD
     # Nobody has seen the value yet, and a copy would take as long again.
     object.__setattr__(facts, "why", why)
     return facts
-
-
-def _check(tensor: object, name: object) -> None:
-    if not isinstance(tensor, torch.Tensor):
-        raise TypeError(message("errors.tensor.type", type=type(tensor).__name__))
-    if not isinstance(name, str | None):
-        raise TypeError(message("errors.tensor.name", type=type(name).__name__))
 
 
 def _role(tensor: torch.Tensor) -> TensorRole:
@@ -88,7 +84,7 @@ def _role(tensor: torch.Tensor) -> TensorRole:
 def _facts(tensor: torch.Tensor, name: str | None, role: TensorRole) -> TensorDescription:
     """Return the facts about a tensor, without reasons."""
     is_valid = role is not TensorRole.INVALID_VIEW
-    spread = _autograd.spread(tensor)
+    kind = type(tensor)
     return TensorDescription(
         name=name,
         shape=_autograd.shape(tensor),
@@ -100,19 +96,17 @@ def _facts(tensor: torch.Tensor, name: str | None, role: TensorRole) -> TensorDe
         grad_fn=_autograd.grad_fn_name(tensor) if is_valid else None,
         output_nr=_autograd.plain(tensor, "output_nr"),
         retains_grad=_autograd.plain(tensor, "retains_grad"),
-        has_grad=_autograd.has_grad(tensor),
+        has_grad=_autograd.held_grad(tensor) is not None,
         version=_autograd.version(tensor),
         is_view=_autograd.is_view(tensor),
         is_parameter=_autograd.is_parameter(tensor),
         is_inference=_autograd.plain(tensor, "is_inference")(),
         wrapped=_autograd.functorch_wrapper(tensor),
-        subclass=_autograd.subclass_name(tensor),
-        local_shape=None if spread is None else spread.local_shape,
-        placements=None if spread is None else spread.placements,
-        mesh=None if spread is None else spread.mesh,
+        subclass=None if kind in {torch.Tensor, torch.nn.Parameter} else kind.__name__,
         role=role,
         will_accumulate_grad=role is TensorRole.LEAF or role is TensorRole.RETAINED,
         why=(),
+        **_autograd.spread(tensor),
     )
 
 

@@ -103,12 +103,12 @@ class TensorDescription(ShownAsCard):
     is_inference: bool
     wrapped: str | None
     subclass: str | None
-    local_shape: tuple[int | str, ...] | None
-    placements: tuple[str, ...] | None
-    mesh: str | None
     role: TensorRole
     will_accumulate_grad: bool
     why: tuple[str, ...]
+    local_shape: tuple[int | str, ...] | None = None
+    placements: tuple[str, ...] | None = None
+    mesh: str | None = None
 
     def _card(self) -> Card:
         """Return a card with the facts as rows and the reasons as sentences."""

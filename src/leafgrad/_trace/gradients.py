@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import torch
-from torch.autograd.graph import Node
+from torch.autograd.graph import GradientEdge, Node
 
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
@@ -44,7 +44,9 @@ def add_gradients(
         _autograd.donated_buffers_kept(graph),
         _autograd.watched_nodes(graph, seen.visit),
     ):
-        seen.end(sinks, _autograd.gradients_of(starts, weights, sinks))
+        edges = [GradientEdge(*sink) for sink in sinks]
+        arrived = torch.autograd.grad(starts, edges, weights, retain_graph=True, allow_unused=True)  # type: ignore[arg-type]
+        seen.end(sinks, arrived)
     annotated = [seen.annotate(node, traced) for node, traced in zip(graph, nodes, strict=True)]
     return tuple(mark_gradient_turns(annotated, roots))
 
@@ -106,7 +108,7 @@ class _BackwardRecorder:
             (end,) = gradient_edges([start])
             self._add(end, weight.detach())
 
-    def visit(self, node: Node, arrived: _autograd.Gradients, passed: _autograd.Gradients) -> None:
+    def visit(self, node: Node, passed: _autograd.Gradients, arrived: _autograd.Gradients) -> None:
         """Record what arrives at a node and what it passes on; a leaf passes nothing on."""
         self.order[node] = len(self.order)
         summaries = []

@@ -52,7 +52,8 @@ class GraphReader:
         self.nodes = [*self.graph]
         self.places: dict[Any, Any] = {node: index for index, node in enumerate(self.nodes)}
         self.places[None] = None
-        self.leaves = _autograd.leaf_variables(self.nodes, map(type, self.nodes))
+        leaves = enumerate(map(_autograd.leaf_variable, self.nodes))
+        self.leaves = {index: leaf for index, leaf in leaves if leaf is not None}
         self.calls: dict[str, ModuleCall] = {}
 
     def read(
@@ -66,10 +67,9 @@ class GraphReader:
             saved: Whether to read the saved tensors.
             infers_modules: Whether to infer modules from the parameters that nodes use.
         """
-        numbers = _autograd.sequence_nrs(self.nodes)
+        numbers = [*map(_autograd.sequence_nr, self.nodes)]
         edges = self._read_edges()
-        shared = {**_FORMULAS}
-        kinds = [shared.get(type(node)) or _read_kind(node, shared) for node in self.nodes]
+        kinds = [_FORMULAS.get(type(node)) or _read_kind(node) for node in self.nodes]
         names, retaining = self._read_names()
         kept = self._read_saved(log) if saved else {}
         ordered = sorted(number for number in numbers if number is not None)
@@ -84,14 +84,14 @@ class GraphReader:
             paths = inferred = infer_modules(node_names, edges, created, leaf_names, modules)
         elif modules:
             paths = name_leaf_modules(paths, leaf_names, modules)
-        outputs = zip(kinds, _autograd.outputs_of(self.nodes), strict=True)
+        outputs = map(_autograd.forward_outputs, self.nodes)
         return tuple(
             TracedNode(
                 index=index,
                 name=kind.name,
-                shapes=shapes,
-                dtype=dtype,
-                device=device,
+                shapes=tuple(output.shape for output in made),
+                dtype=made[0].dtype,
+                device=made[0].device,
                 edges=edges[index],
                 saved=tuple(kept.get(index, ())),
                 tensor_names=names[index],
@@ -107,7 +107,7 @@ class GraphReader:
                 hides_saved=kind.hides_saved,
                 settings=_autograd.settings(self.nodes[index]),
             )
-            for index, (kind, (shapes, dtype, device)) in enumerate(outputs)
+            for index, (kind, made) in enumerate(zip(kinds, outputs, strict=True))
         )
 
     def _read_edges(self) -> list[Edges]:
@@ -149,11 +149,11 @@ class GraphReader:
     def _read_saved(self, log: Log) -> Mapping[int, Sequence[SavedTensor]]:
         """Return the saved tensors of each node, with the writes into them that the log has."""
         at_hand = [*self.leaves.values(), *(tensor for _, tensor in self.tensors)]
-        rows = _autograd.saved_rows(self.nodes, _autograd.storages_of_parameters(at_hand))
+        rows = _autograd.read_saved(self.nodes, _autograd.storages_of_parameters(at_hand))
         numbers: dict[int | None, int] = {}  # storages are numbered as they come
         kept = defaultdict[int, list[SavedTensor]](list)
         for row in rows:
-            facts: dict[str, Any] = dict(zip(_autograd.SavedFacts._fields, row, strict=True))
+            facts = row._asdict()
             written, storage = facts.pop("written"), facts.pop("storage")
             if storage is not None:
                 numbers.setdefault(storage, len(numbers))
@@ -188,8 +188,7 @@ class GraphReader:
         named = [(tensor, name) for name, tensor in self.tensors if name]
         ends = ((_autograd.plain(tensor, "grad_fn"), name) for tensor, name in named)
         made = [(node, name) for node, name in ends if node is not None]
-        known = _autograd.sequence_nrs([node for node, _ in made])
-        names = dict(zip(known, (name for _, name in made), strict=True))
+        names = {_autograd.sequence_nr(node): name for node, name in made}
         values = {log.tape.value_of(tensor): name for tensor, name in named}
         found = name_derivatives(log, names, values)
         return [
@@ -198,19 +197,17 @@ class GraphReader:
         ]
 
 
-def _read_kind(node: Node, shared: dict[object, NodeKind]) -> NodeKind:
-    """Return the kind of a node, and remember it for all nodes that share it."""
-    name = _autograd.node_name(node)
+def _read_kind(node: Node) -> NodeKind:
+    """Return the kind of a node, and remember it for all nodes of the same formula of PyTorch."""
     kind = NodeKind(
-        name=name,
+        name=_autograd.node_name(node),
         is_leaf=_autograd.is_leaf_node(node),
         custom_function=_custom_function(node),
         hides_saved=_autograd.hides_saved(node),
     )
     if _autograd.is_own_formula(node):
         _FORMULAS[type(node)] = kind
-    key = type(node) if _autograd.is_of_its_own_type(node) else name
-    return shared.setdefault(key, kind)
+    return kind
 
 
 def _custom_function(node: Node) -> CustomFunction | None:
