@@ -79,9 +79,7 @@ class GraphMemory(ShownAsCard):
     def _card(self) -> Card:
         """Return a card with the sums and the largest shares."""
         total = self.total
-        without_parameters, tensors = map(
-            size, (total.bytes_without_parameters, total.tensor_bytes)
-        )
+        without_parameters, tensors = size(total.bytes_without_parameters), size(total.tensor_bytes)
         storages = message(
             "memory.memory-fact",
             bytes=size(total.storage_bytes),

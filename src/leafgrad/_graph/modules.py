@@ -23,9 +23,9 @@ class TracedModule:
     path: str
     class_name: str
     has_forward: bool
-    parameters: int | None
-    frozen: int | None
-    frozen_numbers: int | None
+    parameters: int | None = None
+    frozen: int | None = None
+    frozen_numbers: int | None = None
     settings: str = ""
 
 

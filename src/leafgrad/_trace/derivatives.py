@@ -35,7 +35,8 @@ def name_derivatives(
         summed = sums.get(root)  # as in `grad(u.sum(), x)`, which differentiates u
         maker = makers.get(summed, root)
         base = names.get(root) or values.get(summed) or found.get(pass_at(log, maker))
-        base = base or _class_at(log, maker)
+        module = None if maker is None else log.module_of(maker)
+        base = base or ("" if module is None else log.outermost[module.outermost].kind)
         inputs = [values[one] for one in call.inputs if values.get(one, base) != base]
         found[call.start] = results.get(call.start) or _derived(base, inputs)
     return found
@@ -45,12 +46,6 @@ def pass_at(log: Log, number: int | None) -> int | None:
     """Return the number of the first node of the pass that made a node, None outside of all."""
     call = None if number is None else find_span(log.tape.calls, number)
     return None if call is None or call.roots is None else call.start
-
-
-def _class_at(log: Log, number: int | None) -> str:
-    """Return the class of the outermost module in which a node was made, if any."""
-    call = None if number is None else log.module_of(number)
-    return "" if call is None else log.outermost[call.outermost].kind
 
 
 def _derived(base: str, inputs: Sequence[str]) -> str:

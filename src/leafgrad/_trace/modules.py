@@ -11,6 +11,7 @@ from leafgrad import _autograd
 from leafgrad._graph.modules import TracedModule, outwards
 from leafgrad._graph.nodes import TracedEdge, TracedNode, element_count
 from leafgrad._record.module_paths import ModuleCall, Roots, join
+from leafgrad._trace.not_finite_turns import only_moves
 
 Paths = list[str | None]
 Edges = Sequence[tuple[TracedEdge, ...]]
@@ -68,22 +69,6 @@ def _owner(names: tuple[str, ...]) -> str:
     return names[0].rpartition(".")[0]
 
 
-REARRANGING = {
-    "ExpandBackward0",
-    "PermuteBackward0",
-    "SelectBackward0",
-    "SliceBackward0",
-    "SplitBackward0",
-    "SqueezeBackward1",
-    "TBackward0",
-    "ToCopyBackward0",
-    "TransposeBackward0",
-    "UnsqueezeBackward0",
-    "ViewBackward0",
-}
-"""The kinds of node that may lie between a parameter and the operation that uses it."""
-
-
 def _users_of_parameters(
     kinds: Sequence[str], edges: Edges, leaf_names: LeafNames, roots: Collection[str]
 ) -> dict[int, str]:
@@ -101,7 +86,7 @@ def _users_of_parameters(
             if edge.target in handed_on:
                 module = handed_on[edge.target]
                 users[place] = _common_module(users.get(place, module), module)
-        if place in users and kinds[place] in REARRANGING:
+        if place in users and (only_moves(kinds[place]) or kinds[place] == "ToCopyBackward0"):
             handed_on[place] = users[place]
     return users
 
@@ -163,14 +148,7 @@ def traced_modules(
         if path in wanted
     ]
     gone = [
-        TracedModule(
-            path=path,
-            class_name=calls[path].kind,
-            has_forward=True,
-            parameters=None,
-            frozen=None,
-            frozen_numbers=None,
-        )
+        TracedModule(path=path, class_name=calls[path].kind, has_forward=True)
         for path in calls
         if path in wanted and path not in alive
     ]

@@ -9,14 +9,13 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 
 from leafgrad._graph.nodes import TracedEdge, TracedNode
 from leafgrad._graph.summary import NotFinite, TensorSummary
 
 Nodes = Sequence[TracedNode]
-Summaries = Iterable[TensorSummary | None]
-
-
 Finiteness = int
 """A combination of the bits below; without any, all numbers are finite."""
 
@@ -25,14 +24,11 @@ FINITE, NAN, INFINITY, UNSEEN = 0, 1, 2, 4
 BAD = NAN | INFINITY
 
 
-Recorded = Mapping[int, tuple[str, ...]]
-
-
 # --- Forward
 
 
 def mark_value_turns(
-    nodes: Nodes, roots: Iterable[int], recorded: Recorded
+    nodes: Nodes, roots: Iterable[int], recorded: Mapping[int, tuple[str, ...]]
 ) -> Iterator[TracedNode]:
     """Yield the nodes, marked where non-finite values appear that reach a root.
 
@@ -44,7 +40,8 @@ def mark_value_turns(
     wanted = values.wanted(roots)
     for node in nodes:
         names = recorded.get(node.index)
-        kind = values.kind_from(node.index, wanted[node.index])
+        made = reduce(or_, [kinds or FINITE for kinds in values.results[node.index]], FINITE)
+        kind = _new_kind(made, values.inputs[node.index], wanted[node.index])
         is_near = bool(values.inputs[node.index] & UNSEEN)
         if kind is None or (is_near and names is None):
             yield node
@@ -64,7 +61,7 @@ class _ValueFlow:
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
         self.results = [[_classify(value) for value in node.values] for node in nodes]
-        self.moving = [*map(only_moves, nodes)]
+        self.moving = [only_moves(node.name) for node in nodes]
         self._infer_results()
         self._infer_inputs()
         self.inputs = [FINITE] * len(nodes)
@@ -119,13 +116,6 @@ class _ValueFlow:
                     wanted[edge.target, edge.input_nr] |= of_nodes[node.index]
         return of_nodes
 
-    def kind_from(self, index: int, wanted: Finiteness) -> NotFinite | None:
-        """Return the kind that appears at a node; None if its inputs are no better."""
-        made = FINITE
-        for finiteness in self.results[index]:
-            made |= finiteness or FINITE
-        return _new_kind(made, self.inputs[index], wanted)
-
 
 # Operations that pass on numbers unchanged, all of them or some.
 _MOVING = re.compile(
@@ -134,9 +124,9 @@ _MOVING = re.compile(
 )
 
 
-def only_moves(node: TracedNode) -> bool:
-    """Return whether a node passes on the numbers of its only input, all of them or some."""
-    return _MOVING.fullmatch(node.name) is not None
+def only_moves(kind: str) -> bool:
+    """Return whether nodes of a kind pass on the numbers of their input, all of them or some."""
+    return _MOVING.fullmatch(kind) is not None
 
 
 def _classify(value: TensorSummary | None) -> Finiteness | None:
@@ -211,8 +201,5 @@ def _kind_come_up(made: Finiteness, inputs: Finiteness) -> NotFinite | None:
     return None if inputs & UNSEEN else _new_kind(made, inputs, made & BAD)
 
 
-def _classify_all(summaries: Summaries) -> Finiteness:
-    finiteness = FINITE
-    for summary in summaries:
-        finiteness |= _classify(summary) or FINITE
-    return finiteness
+def _classify_all(summaries: Iterable[TensorSummary | None]) -> Finiteness:
+    return reduce(or_, [_classify(summary) or FINITE for summary in summaries], FINITE)

@@ -23,14 +23,13 @@ def add_values(
 
     Recorded values come first: a tensor at hand may have been changed since, unseen by autograd.
     """
-    summaries: dict[_autograd.Edge, TensorSummary | None] = {}
-    for node in graph:
-        number = _autograd.sequence_nr(node)
-        for output in range(len(_autograd.forward_outputs(node))):
-            if number is not None and (number, output) in log.values:
-                summaries[node, output] = log.values[number, output]
-    tensors_at_hand = [tensor for _, tensor in tensors]
-    for node, output, tensor in _tensors_at_hand(graph, tensors_at_hand):
+    numbered = {_autograd.sequence_nr(node): node for node in graph}
+    summaries: dict[_autograd.Edge, TensorSummary | None] = {
+        (numbered[number], output): summary
+        for (number, output), summary in log.values.items()
+        if number in numbered
+    }
+    for node, output, tensor in _tensors_at_hand(graph, tensors):
         if node in graph and (node, output) not in summaries:
             summaries[node, output] = summary_of(tensor)
     valued = [
@@ -66,14 +65,14 @@ def argument_name(argument: Given, tensors: AtHand) -> str:
 
 
 def _tensors_at_hand(
-    graph: _autograd.LiveGraph, tensors: Iterable[torch.Tensor]
+    graph: _autograd.LiveGraph, tensors: AtHand
 ) -> Iterator[tuple[Node, int, torch.Tensor]]:
     """Yield the leaves, the named tensors and the saved results, with their nodes."""
     for node in graph:
         leaf = _autograd.leaf_variable(node)
         if leaf is not None:
             yield node, 0, leaf
-    for tensor in tensors:
+    for _, tensor in tensors:
         maker = _autograd.plain(tensor, "grad_fn")
         if maker is not None:
             yield maker, _autograd.plain(tensor, "output_nr"), tensor
