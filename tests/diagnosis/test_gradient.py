@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import CheckpointError, checkpoint
 
 from leafgrad import Report, diagnose, laplacian, record
-from leafgrad._diagnosis.build import list_names
+from leafgrad._diagnosis.diagnosis import list_names
 from tests.diagnosis.programs import code_of
 from tests.several_processes import needs_distributed, one_of
 from tests.tensors import leaf
@@ -121,11 +121,6 @@ def reentrant_block() -> tuple[Any, Any]:
     return linear.weight, checkpoint(linear, leaf(2), use_reentrant=True).sum()
 
 
-def entry_of_a_foreach_function() -> tuple[Any, Any]:
-    a, b = leaf(2), leaf(2)
-    return b, torch._foreach_norm([a, b])[0]
-
-
 SEEN: dict[Callable[[], tuple[Any, Any]], str | None] = {
     retained: None,
     not_retained: "not-retained",
@@ -144,7 +139,6 @@ SEEN: dict[Callable[[], tuple[Any, Any]], str | None] = {
     rounded: "zero-derivative",
     rounded_and_more: None,
     reentrant_block: None,
-    entry_of_a_foreach_function: "unused",
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from leafgrad import Report
-from leafgrad._diagnosis.registry import CHECKS
+from leafgrad._diagnosis.situation import CHECKS
 from tests.diagnosis.programs import (
     EDIT,
     NEAR_MISSES,

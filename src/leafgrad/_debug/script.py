@@ -18,8 +18,8 @@ from torch.optim import Optimizer
 
 from leafgrad._debug.errors import remove_own_frames
 from leafgrad._debug.session import STEPS, Session
-from leafgrad._diagnosis.living import living
 from leafgrad._diagnosis.report import Report
+from leafgrad._diagnosis.situation import living
 from leafgrad._messages import message
 
 

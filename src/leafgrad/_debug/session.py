@@ -26,13 +26,12 @@ from leafgrad._arguments.names import named_tensors
 from leafgrad._debug.errors import remove_own_frames
 from leafgrad._debug.finite_check import FiniteCheck, all_finite
 from leafgrad._debug.training_objects import Trained, finite_gradients, trained_by
-from leafgrad._diagnosis.build import list_names
 from leafgrad._diagnosis.checks.forward import findings_of_error
 from leafgrad._diagnosis.checks.gradient import CODES
 from leafgrad._diagnosis.diagnose import diagnose
-from leafgrad._diagnosis.diagnosis import Diagnosis, Help, Severity
-from leafgrad._diagnosis.living import parameters_of
+from leafgrad._diagnosis.diagnosis import Diagnosis, Help, Severity, list_names
 from leafgrad._diagnosis.report import Report
+from leafgrad._diagnosis.situation import parameters_of
 from leafgrad._messages import message
 from leafgrad._record.record import Recording, record
 

@@ -12,7 +12,7 @@ from leafgrad import _autograd
 from leafgrad._arguments.names import named_modules, named_tensors
 from leafgrad._arguments.outputs import gradient_edges
 from leafgrad._diagnosis.checks.gradient.unregistered import held_leaves
-from leafgrad._diagnosis.living import living, parameters_of
+from leafgrad._diagnosis.situation import living, parameters_of
 from leafgrad._record.module_paths import join
 from leafgrad._record.place import is_library_file
 

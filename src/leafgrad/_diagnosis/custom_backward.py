@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import torch
 
-from leafgrad import _autograd
 from leafgrad._graph.nodes import Source
 
 
@@ -54,45 +53,30 @@ class CustomBackward(NamedTuple):
         is_known = self.returned is not None and len(self.returned) >= inputs
         return self.returned[number] if is_known and self.returned else GradientKind.UNKNOWN
 
+    def lacks_gradients(self, node: Any) -> bool:
+        """Return whether it is sure to return fewer gradients than a node has inputs."""
+        return self.counted is not None and self.counted < wanted_gradients(node)
+
+
+def wanted_gradients(node: Any) -> int:
+    """Return how many inputs a custom function has: its backward returns as many gradients."""
+    return len(getattr(node, "needs_input_grad", ()))
+
 
 def parse_backward(function: type[torch.autograd.Function]) -> CustomBackward:
     """Return what the source of a custom function shows of its backward."""
     own: Any = function
-    registered = _autograd.registered_backward(function)
-    if registered is not None:
-        return _parse_registered(registered[0])
     is_renamed = own.vjp is not torch.autograd.Function.vjp
     backward = inspect.unwrap(own.vjp if is_renamed else own.backward)
-    code = getattr(backward, "__code__", None)
     forwards = (inspect.unwrap(own.forward), inspect.unwrap(own.setup_context))
     names = {name for one in forwards for name in _names(getattr(one, "__code__", None))}
+    is_filling, is_running = "set_materialize_grads" not in names, _runs_another(backward)
     returned, counted = _returned(backward)
-    return CustomBackward(
-        returned=returned,
-        fills_in="set_materialize_grads" not in names,
-        runs_another=_runs_another(backward),
-        source=_source_of(code),
-        counted=counted,
-    )
-
-
-def _parse_registered(backward: Any) -> CustomBackward:
-    """Return the same for an operator of `torch.library`, whose node has one input more."""
-    returned, counted = _returned(backward)
-    code = getattr(backward, "__code__", None)
-    return CustomBackward(
-        returned=None if returned is None else (*returned, GradientKind.NONE),
-        fills_in=True,
-        runs_another=backward is not None and _runs_another(backward),
-        source=_source_of(code),
-        counted=None if counted is None else counted + 1,
-    )
-
-
-def _source_of(code: CodeType | None) -> Source | None:
+    code: CodeType | None = getattr(backward, "__code__", None)
     if code is None:
-        return None
-    return Source(file=code.co_filename, line=code.co_firstlineno, function=code.co_qualname)
+        return CustomBackward(returned, is_filling, is_running, None, counted)
+    source = Source(file=code.co_filename, line=code.co_firstlineno, function=code.co_qualname)
+    return CustomBackward(returned, is_filling, is_running, source, counted)
 
 
 def _runs_another(function: Any) -> bool:
@@ -166,7 +150,7 @@ def _nodes_of(definition: ast.FunctionDef) -> Iterator[ast.AST]:
             ahead += ast.iter_child_nodes(node)
 
 
-def _gradients_of(value: ast.expr | None, given: Mapping[str, int], rest: str) -> Returned:
+def _gradients_of(value: ast.expr | None, given: Mapping[str, int], rest: str = "") -> Returned:
     """Return what one ``return`` gives to the inputs; ``*rest`` stands for all further outputs."""
     parts = value.elts if isinstance(value, ast.Tuple) else [value]
     others: Iterable[int] = ()
@@ -197,17 +181,16 @@ def _kind_of(value: ast.expr | None, given: Mapping[str, int]) -> InputGradient:
 def _count_of(value: ast.expr | None, given: Mapping[str, int]) -> int | None:
     """Return how many gradients one ``return`` gives; None where that is not clear."""
     match value:
-        case ast.Tuple(elts=parts):
-            is_sure = not any(isinstance(part, ast.Starred) for part in parts)
-            return len(parts) if is_sure else None
+        case ast.Tuple():
+            gradients = _gradients_of(value, given)
+            return None if gradients is None else len(gradients)
         case None | ast.Constant(value=None):
             return 1
-        case ast.Name(id=name):
-            return 1 if name in given else None
         case ast.BinOp(left=left, op=ast.Mult(), right=right):
-            return (
-                1 if any(isinstance(_kind_of(one, given), int) for one in (left, right)) else None
-            )
+            kinds = [_kind_of(one, given) for one in (left, right)]
+            return 1 if any(isinstance(kind, int) for kind in kinds) else None
+        case ast.Name(id=name) if name in given:
+            return 1
     return None
 
 

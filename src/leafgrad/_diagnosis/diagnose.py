@@ -19,9 +19,8 @@ from leafgrad._diagnosis.checks import (
     zero_gradient,
 )
 from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
-from leafgrad._diagnosis.registry import CHECKS, rank
 from leafgrad._diagnosis.report import Report
-from leafgrad._diagnosis.situation import Situation
+from leafgrad._diagnosis.situation import CHECKS, Situation, rank
 from leafgrad._graph.code_files import is_installed, short_path
 from leafgrad._messages import message
 from leafgrad._record.record import Recording

@@ -3,18 +3,13 @@
 import ast
 import dataclasses
 import linecache
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from leafgrad._diagnosis.diagnosis import Edit
 from leafgrad._graph.nodes import Source
 
 Expression = TypeVar("Expression", bound=ast.expr)
-
-
-def expression_at(source: Source | None) -> ast.expr | None:
-    """Return the expression that a span marks, None if the file cannot be read."""
-    return next(_nodes_at(source), None)
 
 
 def call_at(source: Source | None) -> ast.Call | None:
@@ -24,7 +19,15 @@ def call_at(source: Source | None) -> ast.Call | None:
 
 def node_at(source: Source | None, kind: type[Expression]) -> Expression | None:
     """Return the expression of a kind that a span marks, None if there is none."""
-    return next((node for node in _nodes_at(source) if isinstance(node, kind)), None)
+    if source is None or source.column is None:
+        return None
+    wanted = (source.line, source.column, source.end_line, source.end_column)
+    for node in ast.walk(parse(source.file)):
+        if isinstance(node, kind):
+            place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
+            if place == wanted:
+                return node
+    return None
 
 
 def marked(source: Source, node: ast.expr | ast.stmt) -> Source:
@@ -94,6 +97,17 @@ def add_argument(source: Source, call: ast.Call, argument: str) -> tuple[Edit, .
     return replace(source, call, f"{start}{comma}{argument})")
 
 
+def pass_create_graph(source: Source | None) -> tuple[Edit, ...]:
+    """Pass ``create_graph=True`` in place of ``retain_graph=True``, which it includes."""
+    call = call_at(source)
+    if source is None or call is None:
+        return ()
+    for one in call.keywords:
+        if one.arg in {"create_graph", "retain_graph"} and isinstance(one.value, ast.Constant):
+            return replace(source, one, "create_graph=True")
+    return add_argument(source, call, "create_graph=True")
+
+
 def statement_at(source: Source | None) -> ast.stmt | None:
     """Return the innermost statement on the line of a span."""
     if source is None:
@@ -113,6 +127,17 @@ def function_around(source: Source) -> ast.FunctionDef | None:
     return around[-1] if around else None
 
 
+def returned_by(definition: Source | None) -> list[Source]:
+    """Return the expressions that a function returns, by the place of its definition."""
+    for node in [] if definition is None else ast.walk(parse(definition.file)):
+        if isinstance(node, ast.FunctionDef) and definition is not None:
+            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            if first == definition.line:
+                values = [one.value for one in ast.walk(node) if isinstance(one, ast.Return)]
+                return [marked(definition, one) for one in values if one]
+    return []
+
+
 def text_of(source: Source, node: ast.expr) -> str:
     """Return the code of an expression."""
     return ast.get_source_segment("".join(linecache.getlines(source.file)), node) or ""
@@ -122,11 +147,10 @@ def replace(source: Source, node: ast.expr | ast.stmt | ast.keyword, text: str) 
     """Replace an expression on one line by other code; no edit if it stands on several."""
     if node.end_lineno != node.lineno:
         return ()
-    line = linecache.getline(source.file, node.lineno).rstrip("\n")
-    encoded = line.encode()
+    encoded = line_text(source.file, node.lineno).encode()
     start, stop = node.col_offset, node.end_col_offset or 0
     after = encoded[:start].decode() + text + encoded[stop:].decode()
-    return (Edit(file=source.file, line=node.lineno, before=line, after=(after,)),)
+    return (change_line(source.file, node.lineno, after),)
 
 
 def append(source: Source | None, method: str) -> tuple[Edit, ...]:
@@ -144,12 +168,11 @@ def insert(source: Source, lines: Sequence[str], *, below: bool = False) -> tupl
     statement = statement_at(source)
     if statement is None:
         return ()
-    number = statement.end_lineno if below else statement.lineno
-    line = linecache.getline(source.file, number or statement.lineno).rstrip("\n")
-    indent = " " * statement.col_offset
+    number = (below and statement.end_lineno) or statement.lineno
+    line, indent = line_text(source.file, number), " " * statement.col_offset
     added = [f"{indent}{one}" for one in lines]
     after = (line, *added) if below else (*added, line)
-    return (Edit(file=source.file, line=number or statement.lineno, before=line, after=after),)
+    return (change_line(source.file, number, *after),)
 
 
 def delete(source: Source) -> tuple[Edit, ...]:
@@ -157,24 +180,17 @@ def delete(source: Source) -> tuple[Edit, ...]:
     statement = statement_at(source)
     if statement is None or statement.lineno != statement.end_lineno:
         return ()
-    line = linecache.getline(source.file, statement.lineno).rstrip("\n")
-    return (Edit(file=source.file, line=statement.lineno, before=line, after=()),)
+    return (change_line(source.file, statement.lineno),)
 
 
-def _nodes_at(source: Source | None) -> Iterator[ast.expr]:
-    if source is None or source.column is None:
-        return
-    wanted = (source.line, source.column, source.end_line, source.end_column)
-    for node in ast.walk(parse(source.file)):
-        if isinstance(node, ast.expr):
-            place = (node.lineno, node.col_offset, node.end_lineno, node.end_col_offset)
-            if place == wanted:
-                yield node
+def change_line(file: str, number: int, *after: str) -> Edit:
+    """Return the edit that replaces a line; without other lines, it is deleted."""
+    return Edit(file=file, line=number, before=line_text(file, number), after=after)
 
 
-def line_at(source: Source) -> str:
-    """Return the line of a span."""
-    return linecache.getline(source.file, source.line)
+def line_text(file: str, number: int) -> str:
+    """Return a line without its line break."""
+    return linecache.getline(file, number).rstrip("\n")
 
 
 def parse(file: str) -> ast.Module:
@@ -183,3 +199,31 @@ def parse(file: str) -> ast.Module:
         return ast.parse("".join(linecache.getlines(file)))
     except (SyntaxError, ValueError):  # a cell with magics
         return ast.Module(body=[], type_ignores=[])
+
+
+def move_above_forward(at: Source | None, recorded: Iterable[Source]) -> tuple[Edit, ...]:
+    """Move a statement below everything that comes before the forward pass."""
+    statement = statement_at(at)
+    lines = [one.line for one in recorded if at and one.file == at.file]
+    if at is None or statement is None or not lines:
+        return ()
+    first = min(lines)
+    blocks = [
+        node
+        for node in ast.walk(parse(at.file))
+        if isinstance(node, ast.stmt) and node.col_offset == statement.col_offset
+        if node.lineno <= first <= (node.end_lineno or 0) and node.lineno > statement.lineno
+    ]
+    return move(at, marked(at, blocks[0]), below=False) if blocks else ()
+
+
+def move(at: Source | None, target: Source | None, *, below: bool) -> tuple[Edit, ...]:
+    """Move a statement of one line above or below another one of the same block."""
+    moved, other = statement_at(at), statement_at(target)
+    if at is None or target is None or moved is None or other is None or at.file != target.file:
+        return ()
+    if moved.lineno != moved.end_lineno or moved.col_offset != other.col_offset:
+        return ()
+    text = line_text(at.file, moved.lineno).strip()
+    edits = (*delete(at), *insert(target, [text], below=below))
+    return tuple(sorted(edits, key=lambda edit: edit.line))

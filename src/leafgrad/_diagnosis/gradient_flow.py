@@ -44,7 +44,6 @@ class GradientFlow:
         stopping: The nodes that pass on no gradient to one of their inputs; True if that is because
             an output is not used.
         backwards: What is known of the backward of each custom function.
-        miscounted: The nodes of custom functions that return too few gradients.
     """
 
     def __init__(
@@ -55,7 +54,6 @@ class GradientFlow:
         self.unseen: list[Node] = []
         self.stopping: dict[Node, bool] = {}
         self.backwards: dict[Node, CustomBackward] = {}
-        self.miscounted: set[Node] = set()
         self._parsed: dict[type, CustomBackward] = {}
         self._plain_types: dict[type, bool] = {}
         for node, number in edges:
@@ -84,18 +82,15 @@ class GradientFlow:
                 self._add(*edge, Arrival(doubt=node))
         elif not is_plain and _autograd.forward_class(node) is not None:
             self._propagate_custom(node, successors, arrived)
-        elif arrived and is_plain:
-            whole = _merged(arrived)
-            is_foreach = _autograd.node_name(node).startswith("Foreach")
-            rows = len(_autograd.forward_outputs(node)) if is_foreach else 0
-            for place, (after, number) in enumerate(successors):
-                given = arrived.get(place % rows) if rows else whole
-                if after is not None and given is not None:
-                    self._add(after, number, given)
-                elif after is not None:
-                    self.stopping[node] = True
+        elif arrived and not is_plain and _autograd.lacks_formula(node):
+            self.stopping[node] = False
         elif arrived:
-            self._propagate_by_formula(node, successors, _merged(arrived))
+            whole = _merged(arrived)
+            for place, (after, number) in enumerate(successors):
+                makes_zeros = not is_plain and _autograd.gives_zeros(node, place)
+                if after is not None:
+                    zero = node if makes_zeros else whole.zero
+                    self._add(after, number, Arrival(whole.doubt, zero))
 
     def _is_plain(self, node: Node) -> bool:
         """Return whether a node passes on what arrives: changed, but not None nor always zero."""
@@ -111,18 +106,6 @@ class GradientFlow:
             self._plain_types[kind] = is_plain
         return self._plain_types[kind]
 
-    def _propagate_by_formula(
-        self, node: Node, successors: _autograd.Successors, whole: Arrival
-    ) -> None:
-        """Pass on zeros, or nothing, as PyTorch's formula does."""
-        if _autograd.lacks_formula(node):
-            self.stopping[node] = False
-            return
-        for place, (after, number) in enumerate(successors):
-            zero = node if _autograd.gives_zeros(node, place) else whole.zero
-            if after is not None:
-                self._add(after, number, Arrival(whole.doubt, zero))
-
     def _propagate_custom(
         self, node: Any, successors: _autograd.Successors, arrived: Arrivals
     ) -> None:
@@ -131,8 +114,6 @@ class GradientFlow:
         if not (arrived or code.fills_in):
             return
         wanted = len(node.needs_input_grad)
-        if code.counted is not None and code.counted < wanted:
-            self.miscounted.add(node)
         if code.runs_another:
             self.unseen.append(node)
         for place, (after, number) in _needed_edges(node, successors):
@@ -152,12 +133,10 @@ class GradientFlow:
 
 def _is_trusted(node: Node) -> bool:
     """Return whether a custom function is leafgrad's own, or one of PyTorch's that hands on."""
-    if _autograd.is_compiled(node) or _autograd.handles_dtensor(node):
-        return True
-    if _autograd.refuses(node):
-        return True  # it raises whatever comes
+    is_known = _autograd.is_compiled(node) or _autograd.handles_dtensor(node)
     module: str = getattr(_autograd.forward_class(node), "__module__", "")
-    return module.startswith("leafgrad.")
+    # A node that refuses raises whatever arrives.
+    return is_known or _autograd.refuses(node) or module.startswith("leafgrad.")
 
 
 def _needed_edges(

@@ -1,23 +1,29 @@
 """What all checks look at: the outputs, what should be trained, and what was recorded."""
 
-from collections.abc import Iterable, Mapping
+import gc
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
 from torch.autograd.graph import Node
+from torch.optim import Optimizer
 
 from leafgrad import _autograd
 from leafgrad._arguments.names import buffers_in, named_modules, named_tensors, read_names
 from leafgrad._arguments.outputs import Output, gradient_edges, iter_outputs, unwrap_functorch
-from leafgrad._diagnosis.build import is_in
-from leafgrad._diagnosis.living import parameters_of
-from leafgrad._graph.nodes import TracedNode
+from leafgrad._diagnosis.diagnosis import Diagnosis, Severity, is_in
+from leafgrad._graph.nodes import Source, TracedNode
 from leafgrad._record.log import Log
 from leafgrad._record.record import Recording, log_of
 from leafgrad._trace.graph_trace import GraphTrace
 from leafgrad._trace.trace_graph import trace_graph
+
+Kind = TypeVar("Kind")
+
+LEAF = -1
+"""The number of a leaf's node: leaves have none, and are older than all operations."""
 
 
 class Situation:
@@ -89,8 +95,13 @@ class Situation:
     @cached_property
     def parameters(self) -> dict[str, Tensor]:
         """The named tensors that are not buffers of a module."""
-        buffers = {id(one) for module in self.modules.values() for one in buffers_in(module)}
+        buffers = {*map(id, self.buffers)}
         return {name: one for name, one in self.named.items() if id(one) not in buffers}
+
+    @cached_property
+    def buffers(self) -> list[Tensor]:
+        """The buffers of the named modules."""
+        return [one for module in self.modules.values() for one in buffers_in(module)]
 
     def expects(self, name: str) -> bool:
         """Return whether the caller listed a tensor, or a module that it is in."""
@@ -114,15 +125,13 @@ class Situation:
         A backward pass starts from these only if it is given a gradient.
         """
         found: dict[Node, tuple[int | str, ...] | None] = {}
-        with _autograd.unobserved():
-            for end in [one for one in self.outputs if isinstance(one, Tensor)]:
-                edge = _autograd.gradient_edge(end)
-                if edge is None or _autograd.is_leaf_node(edge[0]):
-                    continue
-                sizes, dtype = _autograd.shape(end), _autograd.plain(end, "dtype")
-                is_one = sizes is not None and all(size == 1 for size in sizes)
-                if not is_one or dtype.is_complex:
-                    found[edge[0]] = sizes
+        for end in [one for one in self.outputs if isinstance(one, Tensor)]:
+            edge = _autograd.gradient_edge(end)
+            sizes, dtype = _autograd.shape(end), _autograd.plain(end, "dtype")
+            is_one = sizes is not None and all(size == 1 for size in sizes)
+            is_result = edge is not None and not _autograd.is_leaf_node(edge[0])
+            if edge is not None and is_result and (dtype.is_complex or not is_one):
+                found[edge[0]] = sizes
         return found
 
     @cached_property
@@ -168,6 +177,87 @@ class Situation:
         with _autograd.unobserved():
             return [*_autograd.walk([node for node, _ in gradient_edges(self.outputs)])]
 
+    @cached_property
+    def storage_names(self) -> dict[int, str]:
+        """The first name of a tensor in each storage, by the identity of the storage."""
+        names: dict[int, str] = {}
+        for name, tensor in self.named.items():
+            storage = _autograd.storage_identity(tensor)
+            if storage is not None:
+                names.setdefault(storage, name)
+        return names
+
+    def source_of(self, node: Node) -> Source | None:
+        """Return the line that made a node."""
+        number = _autograd.sequence_nr(node)
+        if number is not None:
+            return self.log.source_of(number)
+        return self.log.source_at(self.log.refusals.get(_autograd.numbers_after(node)))
+
     def node(self, one: TracedNode) -> Node:
         """Return the live node of a traced one."""
         return self.live[one.index]
+
+
+Finder = Callable[[Situation], Iterator[Diagnosis]]
+
+
+class Check(NamedTuple):
+    """A function that looks for problems of a few codes."""
+
+    codes: tuple[str, ...]
+    find: Finder
+
+
+CHECKS: list[Check] = []
+"""All checks. Those that find a cause stand before those that find its consequences."""
+
+
+def check(*codes: str, runs_backward: bool = False) -> Callable[[Finder], Finder]:
+    """Register a check for these codes; the order of registration is the order of ranks.
+
+    Tensor subclasses and modes of the user see only what a check computes that runs a backward
+    pass.
+    """
+
+    def add(find: Finder) -> Finder:
+        def find_unobserved(situation: Situation) -> Iterator[Diagnosis]:
+            with _autograd.unobserved():
+                yield from find(situation)
+
+        CHECKS.append(Check(codes, find if runs_backward else find_unobserved))
+        return find
+
+    return add
+
+
+def rank(one: Diagnosis) -> tuple[int, int]:
+    """Return a key by which findings are sorted: by severity, then by the order of the codes."""
+    codes = [code for check in CHECKS for code in check.codes]
+    return [*Severity].index(one.severity), codes.index(one.code)
+
+
+def number_of(node: Node) -> int:
+    """Return the number of a node, by which later operations have higher ones."""
+    number = _autograd.sequence_nr(node)
+    return LEAF if number is None else number
+
+
+def is_custom(node: Node) -> bool:
+    """Return whether a node runs Python code that may not read what it saved."""
+    return _autograd.forward_class(node) is not None and not _autograd.is_compiled(node)
+
+
+def parameters_of(optimizers: Iterable[Optimizer]) -> dict[int, Tensor]:
+    """Return the parameters that some optimizers hold, by their identities."""
+    return {
+        id(one): one
+        for optimizer in optimizers
+        for group in optimizer.param_groups
+        for one in group["params"]
+    }
+
+
+def living(kind: type[Kind]) -> list[Kind]:
+    """Return all living objects of a class."""
+    return [one for one in gc.get_objects() if issubclass(type(one), kind)]

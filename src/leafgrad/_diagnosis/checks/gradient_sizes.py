@@ -3,11 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from leafgrad._diagnosis.build import as_code, diagnosis
 from leafgrad._diagnosis.checks.zero_gradient import NORMALISING, own_operation
-from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
-from leafgrad._diagnosis.registry import check
-from leafgrad._diagnosis.situation import Situation
+from leafgrad._diagnosis.diagnosis import Diagnosis, Severity, as_code, diagnosis
+from leafgrad._diagnosis.situation import Situation, check
 from leafgrad._graph.gradient_norms import ModuleGradient, gradient_norms_of, norm_of
 from leafgrad._graph.nodes import TracedNode, place_text
 from leafgrad._messages import message
@@ -22,7 +20,7 @@ REMEDIES = {
 NEXT_TO_NOTHING = 1e-3
 
 
-@check("vanishing-gradient", "exploding-gradient")
+@check("vanishing-gradient", "exploding-gradient", runs_backward=True)
 def find_sizes(situation: Situation) -> Iterator[Diagnosis]:
     """Find the module from which on gradients are lost or grow out of bounds."""
     trace = situation.backward_trace

@@ -9,13 +9,10 @@ import torch
 
 from leafgrad import _autograd
 from leafgrad._arguments.names import named_tensors
-from leafgrad._diagnosis.build import diagnosis, list_names
-from leafgrad._diagnosis.checks.backward.nodes import source_of, spans
-from leafgrad._diagnosis.checks.backward.repeated import without_reentrance
-from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
-from leafgrad._diagnosis.edits import add_argument, call_at, expression_at, wrap
-from leafgrad._diagnosis.registry import check
-from leafgrad._diagnosis.situation import Situation
+from leafgrad._diagnosis.checks.backward.refused import without_reentrance
+from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity, diagnosis, list_names, spans
+from leafgrad._diagnosis.edits import add_argument, call_at, node_at, wrap
+from leafgrad._diagnosis.situation import Situation, check
 from leafgrad._display.units import shape_text, torch_name
 from leafgrad._graph.graph import gradient_turns_of, value_turns_of
 from leafgrad._graph.nodes import Source, TracedNode
@@ -74,7 +71,7 @@ COARSE = {
 """What to write instead of a small number that vanishes in a dtype."""
 
 
-@check("nan-input", "nan-value")
+@check("nan-input", "nan-value", runs_backward=True)
 def find_values(situation: Situation) -> Iterator[Diagnosis]:
     """Find where a value that reaches the loss first stops being finite."""
     trace = situation.trace_with_values
@@ -112,10 +109,10 @@ def _not_checked(situation: Situation, variant: str, error: str) -> Diagnosis:
     """Return that the trial failed; unless that is due to the trial, `backward()` fails as well."""
     if error.startswith("torch.utils.checkpoint: "):
         nodes = [block[0] for block in _autograd.checkpointed_blocks(situation.live)]
-        at = source_of(situation, nodes[0]) if len(nodes) == 1 else None
+        at = situation.source_of(nodes[0]) if len(nodes) == 1 else None
         return diagnosis("recomputed-differently", Severity.ERROR, at=at, variant="shapes")
     blocks = [node for node in situation.live if _autograd.is_reentrant_checkpoint(node)]
-    sources = [source_of(situation, node) for node in blocks]
+    sources = [situation.source_of(node) for node in blocks]
     at = next(filter(None, sources), None) if variant == "reentrant" else None
     edits = without_reentrance(at)
     code = "gradients-not-checked"
@@ -123,7 +120,7 @@ def _not_checked(situation: Situation, variant: str, error: str) -> Diagnosis:
     return diagnosis(code, severity, at=at, variant=variant, edits=edits, error=error)
 
 
-@check("nan-gradient", "gradients-not-checked")
+@check("nan-gradient", "gradients-not-checked", runs_backward=True)
 def find_gradients(situation: Situation) -> Iterator[Diagnosis]:
     """Find where a gradient first stops being finite, unless a value already did."""
     trace = situation.backward_trace
@@ -301,7 +298,7 @@ def _fitting(text: str, dtype: torch.dtype) -> str:
 
 def _edits(key: str, operation: str, source: Source | None, dtype: torch.dtype) -> tuple[Edit, ...]:
     """Return the fix as an edit: the input wrapped, or an argument added to the call."""
-    node = expression_at(source)
+    node = node_at(source, ast.expr)
     if source is None or node is None or not _is_call_of(node, operation):
         return ()
     if has_message(f"{key}.argument") and isinstance(node, ast.Call):

@@ -10,12 +10,10 @@ from typing import NamedTuple
 import torch
 
 from leafgrad import _autograd
-from leafgrad._diagnosis.build import as_code, diagnosis
-from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
-from leafgrad._diagnosis.edits import line_at, parse
+from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity, as_code, diagnosis
+from leafgrad._diagnosis.edits import line_text, parse
 from leafgrad._diagnosis.edits import replace as replace_code
-from leafgrad._diagnosis.registry import check
-from leafgrad._diagnosis.situation import Situation
+from leafgrad._diagnosis.situation import Situation, check
 from leafgrad._graph.gradient_norms import norm_of
 from leafgrad._graph.nodes import Shape, Source, TracedEdge, TracedNode, place_text
 from leafgrad._graph.summary import TensorSummary
@@ -25,7 +23,6 @@ Nodes = Sequence[TracedNode]
 NORMALISING = frozenset(
     "nativelayernorm nativebatchnorm nativegroupnorm cudnnbatchnorm fusedrmsnorm".split()
 )
-PRODUCTS = "mul mm addmm bmm baddbmm mv addmv dot addr linear convolution sum prod".split()
 VARIANTS = {
     "dead": "relu",
     "bounded": "threshold clamp clampmin clampmax hardtanh hardsigmoid hardswish",
@@ -77,7 +74,7 @@ class Origin(NamedTuple):
     is_noise: bool = False
 
 
-@check("zero-gradient", "starts-at-zero")
+@check("zero-gradient", "starts-at-zero", runs_backward=True)
 def find_zero_gradients(situation: Situation) -> Iterator[Diagnosis]:
     """Find parameters that get a gradient of zeros, by the operation that made it zero."""
     trace = situation.backward_trace
@@ -119,7 +116,7 @@ def _finding(
         name = f"`{as_code(factor.leaf_name)}`" if factor.leaf_name else "a factor"
         return diagnosis("starts-at-zero", Severity.NOTE, subject=names, at=at, factor=name)
     variant, place = _variant(origin, nodes)
-    if variant == "cancel" and at is not None and "log_prob(" in line_at(at):
+    if variant == "cancel" and at is not None and "log_prob(" in line_text(at.file, at.line):
         variant = "log-prob"
     if variant in {"dead", "bounded"} and _is_margin(origin.maker, nodes, situation):
         variant = "margin"
@@ -243,22 +240,21 @@ def _is_known_zero(value: TensorSummary | None) -> bool:
 def _keeps_fewer_numbers(node: TracedNode) -> bool:
     """Return whether a normalisation averages over more than one number."""
     statistics = {"result1", "save_mean", "mean"}
-    kept = next((saved.shape for saved in node.saved if saved.name in statistics), None)
-    made, kept_count = _count(node.shapes[0]), _count(kept)
-    return bool(made and kept_count) and made > kept_count
+    kept = [saved.shape for saved in node.saved if saved.name in statistics]
+    made, *averages = [_count(shape) for shape in (node.shapes[0], *kept)]
+    return any(0 < one < made for one in averages[:1])
 
 
 def _count(shape: Shape | None) -> int:
     """Return how many elements a shape has, 0 if that is not known."""
-    sizes = [size for size in shape or (0,) if isinstance(size, int)]
-    return prod(sizes) if shape is not None and len(sizes) == len(shape) else 0
+    return prod(size for size in ((0,) if shape is None else shape) if isinstance(size, int))
 
 
 def _underflows(node: TracedNode) -> bool:
     """Return whether the product of a small gradient may be 0 in float16."""
     arrived = [one.norm for one in node.gradients if one is not None and one.norm is not None]
     made = [one for one in node.values if one is not None]
-    is_product = own_operation(node) in {*PRODUCTS, "div"}
+    is_product = VARIANT_OF.get(own_operation(node)) in {"factor", "matrix"}
     is_small = bool(arrived) and max(arrived) < SMALL
     is_zero = all(one.norm == 0.0 for one in made)
     return node.dtype is torch.float16 and is_product and is_small and not is_zero
@@ -332,7 +328,7 @@ def _is_constant(gradient: TensorSummary | None) -> bool:
     """Return whether all entries are the same, by their mean and norm."""
     if gradient is None or gradient.norm is None or not isinstance(gradient.mean, float):
         return False
-    size = prod(size for size in gradient.shape or () if isinstance(size, int))
+    size = _count(gradient.shape)
     return isclose(gradient.norm, abs(gradient.mean) * size**0.5, rel_tol=1e-5)
 
 

@@ -4,12 +4,6 @@ Importing the modules registers their checks. A graph that an attempt at a faili
 freed is no finding, so what fails comes before what is freed.
 """
 
-from leafgrad._diagnosis.checks.backward import (
-    in_place,
-    refused,
-    repeated,
-    second_backward,
-    unnoticed,
-)
+from leafgrad._diagnosis.checks.backward import in_place, refused, second_backward, unnoticed
 
-__all__ = ["in_place", "refused", "repeated", "second_backward", "unnoticed"]
+__all__ = ["in_place", "refused", "second_backward", "unnoticed"]

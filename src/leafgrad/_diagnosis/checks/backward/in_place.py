@@ -1,37 +1,26 @@
 """Tensors that changed since the graph saved them, which makes `backward()` fail."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch.autograd.graph import Node
 from torch.optim import Optimizer
 
 from leafgrad import _autograd
-from leafgrad._diagnosis.build import diagnosis
-from leafgrad._diagnosis.checks.backward.nodes import (
-    Names,
-    grouped,
-    is_custom,
-    line_of_call,
-    names_of_memory,
-    number_of,
-    source_of,
-    spans,
-)
 from leafgrad._diagnosis.checks.backward.out_of_place import (
     changed_name,
     do_out_of_place,
     step_after_backward,
     subject_or_tensor,
 )
-from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
-from leafgrad._diagnosis.living import living
-from leafgrad._diagnosis.registry import check
-from leafgrad._diagnosis.situation import Situation
+from leafgrad._diagnosis.diagnosis import Diagnosis, Severity, diagnosis, spans
+from leafgrad._diagnosis.situation import Situation, check, is_custom, living, number_of
 from leafgrad._graph.nodes import Source, Write
 from leafgrad._messages import message
+
+Item = TypeVar("Item")
 
 
 class Conflict(NamedTuple):
@@ -61,27 +50,37 @@ class Conflict(NamedTuple):
         return (writes or (None if any(kind[:2]) else self.saved.written)), kind
 
 
+def grouped(pairs: Iterable[tuple[object, Item]]) -> Iterator[list[Item]]:
+    """Yield the items with equal keys together, in the order in which the keys come first."""
+    groups: dict[object, list[Item]] = {}
+    for key, item in pairs:
+        groups.setdefault(key, []).append(item)
+    yield from groups.values()
+
+
 @check("step-before-backward", "in-place")
 def find_writes(situation: Situation) -> Iterator[Diagnosis]:
     """Find saved tensors that were written to, and what wrote to them."""
-    with _autograd.unobserved():
-        conflicts = [*_conflicts(situation)]
-        sure = [one.node for one in conflicts if not is_custom(one.node)]
-        situation.failing.update(map(number_of, sure))
-        for group in grouped((one.key, one) for one in conflicts):
-            yield _finding(situation, group)
+    conflicts = [*_conflicts(situation)]
+    sure = [one.node for one in conflicts if not is_custom(one.node)]
+    situation.failing.update(map(number_of, sure))
+    for group in grouped((one.key, one) for one in conflicts):
+        yield _finding(situation, group)
 
 
 def _conflicts(situation: Situation) -> Iterator[Conflict]:
-    live, names = situation.live, names_of_memory(situation)
     parameters = _autograd.storages_of_parameters(situation.named.values())
-    rows = _autograd.read_saved(live, parameters)
+    buffers = {*map(_autograd.storage_identity, situation.buffers)}
+    rows = _autograd.read_saved(situation.live, parameters)
     fresh = {row.storage for row in rows if row.saved_version == row.current_version is not None}
     for row in rows:
-        writes = _writes_since(situation, live[row.node], row)
+        node, name = situation.live[row.node], situation.storage_names.get(row.written or 0)
+        writes = _writes_since(situation, node, row)
         is_modified = row.saved_version not in {None, row.current_version}
         if is_modified or (row.saved_version is None and writes):
-            yield _conflict(live[row.node], row, writes, names, fresh)
+            is_buffer = name is not None and row.written in buffers
+            is_used_since = row.storage is not None and row.storage in fresh
+            yield Conflict(node, row, writes, name, is_buffer, is_used_since)
 
 
 def _writes_since(situation: Situation, node: Node, row: _autograd.SavedFacts) -> tuple[Write, ...]:
@@ -91,24 +90,6 @@ def _writes_since(situation: Situation, node: Node, row: _autograd.SavedFacts) -
         return log.writes_between(row.written, row.saved_version, row.current_version)
     number, write = log.last_write(row.written)
     return () if write is None or number <= number_of(node) else (write,)
-
-
-def _conflict(
-    node: Node,
-    row: _autograd.SavedFacts,
-    writes: tuple[Write, ...],
-    names: Names,
-    fresh: set[int | None],
-) -> Conflict:
-    written = row.written or 0
-    return Conflict(
-        node=node,
-        saved=row,
-        writes=writes,
-        name=names.first.get(written),
-        is_buffer=written in names.first and written in names.buffers,
-        is_used_since=row.storage is not None and row.storage in fresh,
-    )
 
 
 def _finding(situation: Situation, group: Sequence[Conflict]) -> Diagnosis:
@@ -128,7 +109,7 @@ def _finding(situation: Situation, group: Sequence[Conflict]) -> Diagnosis:
         Severity.ERROR if is_sure else Severity.WARNING,
         at=at,
         variant=variant,
-        secondary=spans("in-place.saved", source_of(situation, first.node), but=at),
+        secondary=spans("in-place.saved", situation.source_of(first.node), but=at),
         notes=_notes(first, is_sure=is_sure),
         edits=edits,
         **subject_or_tensor(names, at),
@@ -183,19 +164,19 @@ def _takes_inplace(name: str) -> bool:
 @check("detached-in-place", "leaf-in-place")
 def find_changed_histories(situation: Situation) -> Iterator[Diagnosis]:
     """Find tensors that `detach_()` cut off, and leaves that became results, since their use."""
-    with _autograd.unobserved():
-        detached = [node for node in situation.live if _autograd.keeps_detached(node)]
-        moved = [node for node in situation.live if _autograd.is_leaf_with_history(node)]
-        situation.failing.update(map(number_of, [*detached, *moved]))
-        if detached:
-            at = line_of_call(situation, "detach_")
-            yield _changed("detached-in-place", at, source_of(situation, detached[0]))
-        for node in moved:
-            leaf = _autograd.leaf_variable(node)
-            storage = None if leaf is None else _autograd.storage_identity(leaf)
-            situation.explained.add(id(leaf))
-            _, write = situation.log.last_write(storage)
-            yield _changed("leaf-in-place", None if write is None else write.source, None)
+    detached = [node for node in situation.live if _autograd.keeps_detached(node)]
+    moved = [node for node in situation.live if _autograd.is_leaf_with_history(node)]
+    situation.failing.update(map(number_of, [*detached, *moved]))
+    if detached:
+        calls = [call for call in situation.log.tape.calls if call.name == "detach_"]
+        at = situation.log.source_at(calls[-1].place) if calls else None
+        yield _changed("detached-in-place", at, situation.source_of(detached[0]))
+    for node in moved:
+        leaf = _autograd.leaf_variable(node)
+        storage = None if leaf is None else _autograd.storage_identity(leaf)
+        situation.explained.add(id(leaf))
+        _, write = situation.log.last_write(storage)
+        yield _changed("leaf-in-place", None if write is None else write.source, None)
 
 
 def _changed(code: str, at: Source | None, saver: Source | None) -> Diagnosis:

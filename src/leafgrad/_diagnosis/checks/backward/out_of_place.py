@@ -1,13 +1,12 @@
 """Edits that turn a write in place into a new tensor, or move it behind the backward pass."""
 
 import ast
-import linecache
 from typing import Any
 
 import torch
 
 from leafgrad._diagnosis.diagnosis import Edit
-from leafgrad._diagnosis.edits import MODULES, delete, insert, parse, replace, statement_at
+from leafgrad._diagnosis.edits import MODULES, insert, move, parse, replace, statement_at
 from leafgrad._graph.nodes import Source
 from leafgrad._messages import message
 
@@ -81,7 +80,9 @@ def _out_of_place(statement: ast.stmt, name: str | None) -> str | None:
     calls = [node for node in ast.walk(statement) if isinstance(node, ast.Call)]
     writing = [call for call in calls if _is_in_place(call)]
     for call in writing:
-        _make_out_of_place(call)
+        call.keywords = [one for one in call.keywords if one.arg != "inplace"]
+        if isinstance(call.func, ast.Attribute):
+            call.func.attr = call.func.attr.removesuffix("_")
     is_lost = isinstance(statement, ast.Expr)
     text = f"{name} = {ast.unparse(statement)}" if is_lost else ast.unparse(statement)
     return text if writing and (name or not is_lost) else None
@@ -105,13 +106,6 @@ def _is_in_place(call: ast.Call) -> bool:
 
 def _inplace_of(call: ast.Call) -> list[ast.keyword]:
     return [one for one in call.keywords if one.arg == "inplace"]
-
-
-def _make_out_of_place(call: ast.Call) -> None:
-    """Make ``h.mul(2)`` of ``h.mul_(2)``, and ``F.relu(h)`` of ``F.relu(h, inplace=True)``."""
-    if isinstance(call.func, ast.Attribute):
-        call.func.attr = call.func.attr.removesuffix("_")
-    call.keywords = [one for one in call.keywords if one.arg != "inplace"]
 
 
 def _module_out_of_place(source: Source) -> tuple[Edit, ...]:
@@ -138,5 +132,4 @@ def step_after_backward(source: Source | None) -> tuple[Edit, ...]:
     if not later or any(line < step.lineno for line in backwards):
         return ()
     below = Source(file=source.file, line=later[0], function=source.function)
-    text = linecache.getline(source.file, step.lineno).strip()
-    return (*delete(source), *insert(below, [text], below=True))
+    return move(source, below, below=True)

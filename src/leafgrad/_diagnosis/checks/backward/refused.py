@@ -1,41 +1,37 @@
 """What `backward()` refuses to compute."""
 
 import ast
-import inspect
+from collections import Counter
 from collections.abc import Iterator
-from typing import Any
 
 from torch.autograd.graph import Node
+from torch.nn.parallel import DistributedDataParallel
 
 from leafgrad import _autograd
-from leafgrad._diagnosis.build import diagnosis
-from leafgrad._diagnosis.checks.backward.nodes import number_of, source_of
-from leafgrad._diagnosis.custom_backward import parse_backward
-from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
-from leafgrad._diagnosis.edits import marked, parse, replace, text_of
-from leafgrad._diagnosis.registry import check
-from leafgrad._diagnosis.situation import Situation
+from leafgrad._diagnosis.custom_backward import parse_backward, wanted_gradients
+from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity, diagnosis
+from leafgrad._diagnosis.edits import node_at, parse, replace, returned_by, text_of
+from leafgrad._diagnosis.situation import Situation, check, number_of
 from leafgrad._graph.nodes import Source
 
 
 @check("once-differentiable", "no-formula")
 def find_refusals(situation: Situation) -> Iterator[Diagnosis]:
     """Find operations whose derivative does not exist or was never written."""
-    with _autograd.unobserved():
-        refusing = [node for node in situation.live if _autograd.refuses(node)]
-        alike = {(source_of(situation, node), _variant(node)): node for node in reversed(refusing)}
-        situation.failing.update(map(number_of, refusing))
-        for (own, variant), node in reversed(alike.items()):
-            at = own or _line_of_derivative(situation)
-            is_derived = situation.log.flow.order_at(number_of(node)) > 0
-            is_second = variant in {"marked", "compiled"} or is_derived or at is not own
-            yield diagnosis(
-                "once-differentiable" if is_second else "no-formula",
-                Severity.ERROR,
-                at=at,
-                variant=variant,
-                operation=_autograd.node_name(node),
-            )
+    refusing = [node for node in situation.live if _autograd.refuses(node)]
+    alike = {(situation.source_of(node), _variant(node)): node for node in reversed(refusing)}
+    situation.failing.update(map(number_of, refusing))
+    for (own, variant), node in reversed(alike.items()):
+        at = own or _line_of_derivative(situation)
+        is_derived = situation.log.flow.order_at(number_of(node)) > 0
+        is_second = variant in {"marked", "compiled"} or is_derived or at is not own
+        yield diagnosis(
+            "once-differentiable" if is_second else "no-formula",
+            Severity.ERROR,
+            at=at,
+            variant=variant,
+            operation=_autograd.node_name(node),
+        )
 
 
 def _variant(node: Node) -> str:
@@ -59,45 +55,79 @@ def _line_of_derivative(situation: Situation) -> Source | None:
 @check("custom-backward-count")
 def find_miscounted(situation: Situation) -> Iterator[Diagnosis]:
     """Find custom functions whose `backward` returns too few gradients."""
-    with _autograd.unobserved():
-        functions = {_autograd.forward_class(node): node for node in situation.live}
-        for function, node in functions.items():
-            if function is None or _autograd.is_compiled(node) or _autograd.refuses(node):
-                continue
-            wanted = len(getattr(node, "needs_input_grad", ()))
-            counted = parse_backward(function).counted
-            if counted is not None and counted < wanted:
-                situation.failing.add(number_of(node))
-                at, edits, variant = _line_of_backward(function, wanted - counted)
-                yield diagnosis(
-                    "custom-backward-count",
-                    Severity.ERROR,
-                    at=at,
-                    variant=variant,
-                    edits=edits,
-                    function=getattr(function, "__name__", ""),
-                    returned=counted,
-                    wanted=wanted,
-                )
+    functions = {_autograd.forward_class(node): node for node in situation.live}
+    for function, node in functions.items():
+        if function is None or _autograd.is_compiled(node) or _autograd.refuses(node):
+            continue
+        code = parse_backward(function)
+        if code.lacks_gradients(node):
+            situation.failing.add(number_of(node))
+            wanted, counted = wanted_gradients(node), code.counted or 0
+            at, edits, variant = _line_of_backward(code.source, wanted - counted)
+            yield diagnosis(
+                "custom-backward-count",
+                Severity.ERROR,
+                at=at,
+                variant=variant,
+                edits=edits,
+                function=getattr(function, "__name__", ""),
+                returned=counted,
+                wanted=wanted,
+            )
 
 
-def _line_of_backward(function: Any, missing: int) -> tuple[Source | None, tuple[Edit, ...], str]:
+def _line_of_backward(
+    definition: Source | None, missing: int
+) -> tuple[Source | None, tuple[Edit, ...], str]:
     """Return what a backward returns, the edit that adds a None for each missing, and a variant.
 
     Without a `return` it is the first line of the method.
     """
-    code = getattr(inspect.unwrap(function.backward), "__code__", None)
-    if code is None:
-        return None, (), ""
-    lines = range(code.co_firstlineno, max(n or 0 for _, _, n in code.co_lines()) + 1)
-    values = [
-        node.value
-        for node in ast.walk(parse(code.co_filename))
-        if isinstance(node, ast.Return) and node.lineno in lines and node.value is not None
+    returned = returned_by(definition)
+    if len(returned) != 1:
+        return definition, (), "" if returned else "nothing"
+    at = returned[0]
+    value = node_at(at, ast.expr)
+    if value is None or isinstance(value, ast.Tuple):
+        return at, (), ""
+    return at, replace(at, value, text_of(at, value) + ", None" * missing), ""
+
+
+@check("ready-twice")
+def find_parameters_ready_twice(situation: Situation) -> Iterator[Diagnosis]:
+    """Find reentrant checkpoints whose backward passes mark a parameter more than once."""
+    models = [one for one in situation.modules.values() if isinstance(one, DistributedDataParallel)]
+    is_strict = any(one.find_unused_parameters for one in models)
+    if not models or all(one.static_graph for one in models):
+        return
+    names = {id(tensor): name for name, tensor in situation.named.items()}
+    uses: Counter[str] = Counter()
+    blocks = [node for node in situation.live if _autograd.is_reentrant_checkpoint(node)]
+    for node in blocks:
+        modules = _autograd.modules_of_reentrant_checkpoint(node)
+        inside = {id(one): one for module in modules for one in module.parameters()}
+        uses.update(names[one] for one in inside if one in names)
+    twice = [name for name, number in uses.items() if is_strict or number > 1]
+    if twice:
+        situation.failing.update(map(number_of, blocks))
+        at = situation.source_of(blocks[-1])
+        yield diagnosis(
+            "ready-twice",
+            Severity.ERROR,
+            subject=twice,
+            at=at,
+            variant="unused" if is_strict else "",
+            edits=without_reentrance(at),
+        )
+
+
+def without_reentrance(at: Source | None) -> tuple[Edit, ...]:
+    """Replace ``use_reentrant=True`` on the lines of a file."""
+    if at is None:
+        return ()
+    found = [
+        node
+        for node in ast.walk(parse(at.file))
+        if isinstance(node, ast.keyword) and ast.unparse(node) == "use_reentrant=True"
     ]
-    source = Source(file=code.co_filename, line=lines[0], function=code.co_qualname)
-    if len(values) != 1:
-        return source, (), "" if values else "nothing"
-    at = marked(source, values[0])
-    text = text_of(at, values[0]) + ", None" * missing
-    return at, () if isinstance(values[0], ast.Tuple) else replace(at, values[0], text), ""
+    return tuple(edit for one in found for edit in replace(at, one, "use_reentrant=False"))

@@ -7,13 +7,9 @@ from typing import NamedTuple
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._diagnosis.build import diagnosis
-from leafgrad._diagnosis.checks.backward.detach import detach_before
-from leafgrad._diagnosis.checks.backward.nodes import LEAF, is_custom, number_of, source_of, spans
-from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
-from leafgrad._diagnosis.edits import call_at, replace
-from leafgrad._diagnosis.registry import check
-from leafgrad._diagnosis.situation import Situation
+from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity, diagnosis, spans
+from leafgrad._diagnosis.edits import insert, parse, pass_create_graph, statement_at
+from leafgrad._diagnosis.situation import LEAF, Situation, check, is_custom, number_of
 from leafgrad._graph.nodes import Source
 from leafgrad._messages import message
 from leafgrad._record.log import Pass
@@ -30,14 +26,13 @@ class Use(NamedTuple):
 @check("freed")
 def find_second_backward(situation: Situation) -> Iterator[Diagnosis]:
     """Find nodes that an earlier backward pass freed, and how the outputs lead to them."""
-    with _autograd.unobserved():
-        freed = [node for node in situation.live if _has_saved(node, {"freed"})]
-        oldest = min(map(number_of, freed), default=LEAF)
-        is_older = any(number < oldest for number in situation.failing)
-        if not freed or (is_older and situation.log.has_failed):
-            return  # this backward pass was tried, and freed them before it failed
-        situation.failing.update(map(number_of, freed))
-        yield FreedGraph(situation, freed).finding()
+    freed = [node for node in situation.live if _has_saved(node, {"freed"})]
+    oldest = min(map(number_of, freed), default=LEAF)
+    is_older = any(number < oldest for number in situation.failing)
+    if not freed or (is_older and situation.log.has_failed):
+        return  # this backward pass was tried, and freed them before it failed
+    situation.failing.update(map(number_of, freed))
+    yield FreedGraph(situation, freed).finding()
 
 
 class FreedGraph:
@@ -48,7 +43,7 @@ class FreedGraph:
 
         Newer nodes were freed by a failed attempt at this backward pass.
         """
-        self.situation = situation
+        self.situation, self._source = situation, situation.source_of
         self.graph = {node: _autograd.next_functions(node) for node in situation.live}
         after = situation.log.backwards_after
         newest = max((one.number for one in after(min(map(number_of, freed)))), default=0)
@@ -83,11 +78,8 @@ class FreedGraph:
     def _with_graph(self, variant: str, at: Source | None) -> tuple[Edit, ...]:
         """Pass ``create_graph=True`` to the gradient that the loss was computed after."""
         newest = number_of(next(iter(self.graph)))
-        call = call_at(at)
-        if at is None or call is None or variant != "by-grad" or newest < self.passes[-1].number:
-            return ()
-        call.keywords.append(ast.keyword("create_graph", ast.Constant(value=True)))
-        return replace(at, call, ast.unparse(call))
+        is_gradient = variant == "by-grad" and newest >= self.passes[-1].number
+        return pass_create_graph(at) if is_gradient else ()
 
     def _at(self, one: Pass) -> Source | None:
         return self.situation.log.source_at(one.place)
@@ -105,16 +97,14 @@ class FreedGraph:
         with_tensors = (node for node in self.graph if _has_saved(node, {"freed", "live"}))
         return "whole" if freed.issuperset(with_tensors) else "partly", None
 
-    def _uses_of(self, made: Collection[Node]) -> Iterator[Use]:
-        """Yield the uses of some results, the last ones first."""
-        for node, successors in self.graph.items():
-            yield from (Use(one, node) for one, _ in successors if one is not None and one in made)
-
     def _use_since(self, since: int) -> Use | None:
         """Return the first use, since a number was given, of a result that leads to a freed one."""
-        uses = self._uses_of(_leading_to(self.graph, self.freed))
-        late = (one for one in uses if number_of(one.made) < since <= number_of(one.by))
-        return next(late, None)
+        leading = _leading_to(self.graph, self.freed)
+        for by, successors in self.graph.items():  # the last uses come first
+            for made, _ in successors if number_of(by) >= since else ():
+                if made is not None and made in leading and number_of(made) < since:
+                    return Use(made, by)
+        return None
 
     def _variant_of(self, use: Use, since: int) -> str:
         if self._is_repeated(use.made, since):
@@ -142,9 +132,6 @@ class FreedGraph:
                 ahead += [after for after, _ in self.graph[node] if after is not None]
         return found
 
-    def _source(self, node: Node) -> Source | None:
-        return source_of(self.situation, node)
-
     def _module(self, node: Node) -> ModuleCall | None:
         return self.situation.log.module_of(number_of(node))
 
@@ -164,3 +151,51 @@ def _leading_to(graph: _autograd.LiveGraph, targets: Collection[Node]) -> set[No
 
 
 _ADDITIONS = {"AddBackward0", "SubBackward0", "SumBackward0", "MeanBackward0", "StackBackward0"}
+
+
+def detach_before(
+    source: Source | None, module: ModuleCall | None
+) -> tuple[str | None, tuple[Edit, ...]]:
+    """Return how to detach the state in a line such as ``state = cell(x, state)``, and an edit.
+
+    There is no edit if the line does not show the state, or the state may not be a tensor.
+    """
+    statement = statement_at(source)
+    if source is None or not isinstance(statement, ast.Assign | ast.AugAssign):
+        return None, ()
+    targets = [statement.target] if isinstance(statement, ast.AugAssign) else statement.targets
+    stored = [node for one in targets for node in _variables(one)]
+    loaded = {*map(ast.unparse, _variables(statement.value))}
+    if isinstance(statement, ast.AugAssign):
+        loaded.update(map(ast.unparse, stored))
+    carried = [name for name in map(ast.unparse, stored) if name in loaded]
+    if not carried:
+        return None, ()
+    is_tuple = len(carried) == 1 and module is not None and "LSTM" in module.kind
+    form = "{0} = tuple(one.detach() for one in {0})" if is_tuple else "{0} = {0}.detach()"
+    lines = [form.format(name) for name in carried]
+    is_other = _starts_as_other({*carried}, source.file)
+    return lines[0], () if is_other or is_tuple else insert(source, lines)
+
+
+def _variables(expression: ast.expr) -> list[ast.expr]:
+    """Return the variables and attributes in an expression, each as a whole."""
+    found: list[ast.expr] = []
+    ahead: list[ast.AST] = [expression]
+    for node in ahead:
+        if isinstance(node, ast.Name | ast.Attribute):
+            found.append(node)
+        else:
+            ahead += ast.iter_child_nodes(node)
+    return found
+
+
+def _starts_as_other(names: set[str], file: str) -> bool:
+    """Return whether one of the names is set to None or a number somewhere in a file."""
+    pairs: list[tuple[str, ast.expr | None]] = []
+    for node in ast.walk(parse(file)):
+        if isinstance(node, ast.Assign):
+            pairs += ((ast.unparse(target), node.value) for target in node.targets)
+        elif isinstance(node, ast.arguments):
+            pairs += zip([one.arg for one in node.args][::-1], node.defaults[::-1], strict=False)
+    return any(name in names and isinstance(value, ast.Constant) for name, value in pairs)

@@ -7,18 +7,10 @@ from torch import Tensor
 from torch.autograd.graph import Node
 
 from leafgrad import _autograd
-from leafgrad._diagnosis.build import diagnosis
-from leafgrad._diagnosis.checks.backward.nodes import (
-    grouped,
-    names_of_memory,
-    number_of,
-    source_of,
-    spans,
-)
+from leafgrad._diagnosis.checks.backward.in_place import grouped
 from leafgrad._diagnosis.checks.backward.out_of_place import do_out_of_place, subject_or_tensor
-from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
-from leafgrad._diagnosis.registry import check
-from leafgrad._diagnosis.situation import Situation
+from leafgrad._diagnosis.diagnosis import Diagnosis, Severity, diagnosis, spans
+from leafgrad._diagnosis.situation import Situation, check, number_of
 from leafgrad._graph.nodes import Source
 
 
@@ -39,15 +31,14 @@ class Change(NamedTuple):
 @check("silent-write")
 def find_silent_writes(situation: Situation) -> Iterator[Diagnosis]:
     """Find writes to saved tensors that autograd does not count."""
-    with _autograd.unobserved():
-        changes = [*_writes_through_data(situation), *_unseen_changes(situation)]
-        for group in grouped((one.at, one) for one in changes):
-            variant = "" if group[0].at else "unseen"
-            yield _finding(situation, "silent-write", group, variant=variant)
-        unwatched = [] if changes else [*filter(None, map(_unwatched, situation.live))]
-        if unwatched and not situation.log.contents:
-            at = source_of(situation, unwatched[0])
-            yield diagnosis("silent-write", Severity.NOTE, at=at, variant="unwatched")
+    changes = [*_writes_through_data(situation), *_unseen_changes(situation)]
+    for group in grouped((one.at, one) for one in changes):
+        variant = "" if group[0].at else "unseen"
+        yield _finding(situation, "silent-write", group, variant=variant)
+    unwatched = [] if changes else [*filter(None, map(_unwatched, situation.live))]
+    if unwatched and not situation.log.contents:
+        at = situation.source_of(unwatched[0])
+        yield diagnosis("silent-write", Severity.NOTE, at=at, variant="unwatched")
 
 
 def _writes_through_data(situation: Situation) -> Iterator[Change]:
@@ -85,11 +76,10 @@ def _unwatched(node: Node) -> Node | None:
 @check("recomputed-differently")
 def find_different_recomputations(situation: Situation) -> Iterator[Diagnosis]:
     """Find checkpointed blocks that compute something else when they run again."""
-    with _autograd.unobserved():
-        blocks = _autograd.checkpointed_blocks(situation.live)
-        changes = [one for block in blocks for one in _writes_since(situation, block)]
-        for group in grouped((one.at, one) for one in changes):
-            yield _finding(situation, "recomputed-differently", group, variant="write")
+    blocks = _autograd.checkpointed_blocks(situation.live)
+    changes = [one for block in blocks for one in _writes_since(situation, block)]
+    for group in grouped((one.at, one) for one in changes):
+        yield _finding(situation, "recomputed-differently", group, variant="write")
 
 
 def _writes_since(situation: Situation, block: list[Node]) -> Iterator[Change]:
@@ -120,14 +110,14 @@ def _finding(
     variant: str = "",
 ) -> Diagnosis:
     """Return a finding about all that one line changed."""
-    at, known = group[0].at, names_of_memory(situation).first
+    at, known = group[0].at, situation.storage_names
     names = list(dict.fromkeys(known[one.storage] for one in group if one.storage in known))
     return diagnosis(
         code,
         Severity.ERROR,
         at=at,
         variant=variant,
-        secondary=spans(f"{code}.used", source_of(situation, group[-1].node), but=at),
+        secondary=spans(f"{code}.used", situation.source_of(group[-1].node), but=at),
         edits=() if names else do_out_of_place(at, ""),
         **subject_or_tensor(names, at),
     )

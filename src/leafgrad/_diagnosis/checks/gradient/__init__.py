@@ -9,19 +9,26 @@ from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from leafgrad import _autograd
-from leafgrad._diagnosis.build import NUMBER, as_code, diagnosis, list_names
-from leafgrad._diagnosis.checks.gradient.cause import Cause, cause_of_cut
-from leafgrad._diagnosis.checks.gradient.cause_finder import CauseFinder
-from leafgrad._diagnosis.checks.gradient.fixes import (
+from leafgrad._diagnosis.checks.gradient.cause import (
+    Cause,
+    cause_of_cut,
     edits_for,
     find_switch,
     first_name,
     loop_variables,
 )
+from leafgrad._diagnosis.checks.gradient.cause_finder import CauseFinder
 from leafgrad._diagnosis.checks.gradient.unregistered import find_unregistered_leaves
-from leafgrad._diagnosis.diagnosis import Diagnosis, Severity, Span
-from leafgrad._diagnosis.registry import check
-from leafgrad._diagnosis.situation import Situation
+from leafgrad._diagnosis.diagnosis import (
+    NUMBER,
+    Diagnosis,
+    Severity,
+    Span,
+    as_code,
+    diagnosis,
+    list_names,
+)
+from leafgrad._diagnosis.situation import Situation, check
 from leafgrad._graph.nodes import Source
 from leafgrad._messages import message
 
@@ -65,15 +72,14 @@ def find_missing_gradients(situation: Situation) -> Iterator[Diagnosis]:
         situation.explained.update(map(id, wanted.values()))
         yield _lost_graph(situation, finder, wanted, causes)
         return
-    reached = {_pattern(name) for name, cause in missing.items() if cause is None}
+    reached = {NUMBER.sub("*", name) for name, cause in missing.items() if cause is None}
     groups: dict[tuple[Cause, Severity], tuple[Cause, list[str]]] = {}
     for name, cause in missing.items():
         severity = None if cause is None else _severity(situation, name, cause, reached)
         if cause is not None and severity is not None:
             alike = cause._replace(marks=()) if cause.code == "unused" else cause
             groups.setdefault((alike, severity), (cause, []))[1].append(name)
-            with _autograd.unobserved():
-                situation.explained.add(id(wanted[name]))
+            situation.explained.add(id(wanted[name]))
     for (_, severity), (cause, names) in groups.items():
         yield _finding(situation, cause, names, severity)
     yield from find_unregistered_leaves(situation, finder.paths)
@@ -84,9 +90,8 @@ def _is_wanted(situation: Situation, name: str) -> bool:
     if situation.expected is not None:
         return situation.expects(name)
     optimized = situation.optimized
-    with _autograd.unobserved():
-        tensor = situation.parameters[name]
-        return not optimized or id(tensor) in optimized or not _autograd.is_parameter(tensor)
+    tensor = situation.parameters[name]
+    return not optimized or id(tensor) in optimized or not _autograd.is_parameter(tensor)
 
 
 def _severity(situation: Situation, name: str, cause: Cause, reached: set[str]) -> Severity | None:
@@ -97,7 +102,7 @@ def _severity(situation: Situation, name: str, cause: Cause, reached: set[str]) 
         is_parameter = cause.variant == "" and "lora" not in name
         is_held = id(situation.parameters[name]) in situation.optimized
         return Severity.NOTE if is_held or not is_parameter else None
-    is_skipped = cause.code in {"unused", "not-reached"} and _pattern(name) in reached
+    is_skipped = cause.code in {"unused", "not-reached"} and NUMBER.sub("*", name) in reached
     is_partly_linear = cause.code == "linear" and bool(reached)
     if is_skipped or is_partly_linear or (cause.code, cause.variant) in NOTES:
         return Severity.NOTE
@@ -116,26 +121,19 @@ WARNINGS = {
 }
 
 
-def _pattern(name: str) -> str:
-    """Return a name with a star for each number, which repeated layers share."""
-    return NUMBER.sub("*", name)
-
-
 def _lost_graph(
     situation: Situation, finder: CauseFinder, wanted: dict[str, Tensor], causes: Sequence[Cause]
 ) -> Diagnosis:
     """Return the one finding about outputs without a graph, with where they lost it."""
     names = [name for name, one in wanted.items() if _autograd.plain(one, "requires_grad")]
-    with _autograd.unobserved():
-        tensors = [end for end in situation.outputs if isinstance(end, Tensor)]
-        cuts = [cut for end in tensors for cut in finder.paths.cuts_before(end)]
+    tensors = [end for end in situation.outputs if isinstance(end, Tensor)]
+    cuts = [cut for end in tensors for cut in finder.paths.cuts_before(end)]
     lost = [one for one in [*map(cause_of_cut, cuts), *causes] if one.code in CUTTING]
-    is_frozen = bool(wanted) and not names
-    cause = (
-        lost[0]
-        if lost and not is_frozen
-        else Cause("no-graph", _state(finder, is_frozen=is_frozen))
-    )
+    state = "" if torch.is_grad_enabled() else "off"
+    state = state or ("leaf" if finder.reached else "")
+    cause = lost[0] if lost else Cause("no-graph", state)
+    if wanted and not names:
+        cause = Cause("no-graph", "frozen")
     found = _finding(situation, cause, names or [*wanted], Severity.ERROR)
     headline = message(f"no-graph{'.leaf' if finder.reached else ''}.headline")
     return replace(found, code="no-graph", headline=headline)
@@ -144,20 +142,10 @@ def _lost_graph(
 CUTTING = {*CODES[CODES.index("collective") : CODES.index("custom-backward")]}
 
 
-def _state(finder: CauseFinder, *, is_frozen: bool) -> str:
-    """Return why outputs have no graph if no cut was recorded."""
-    states = {
-        "frozen": is_frozen,
-        "off": not torch.is_grad_enabled(),
-        "leaf": bool(finder.reached),
-    }
-    return next((state for state, holds in states.items() if holds), "")
-
-
 def _finding(
     situation: Situation, cause: Cause, names: Sequence[str], severity: Severity
 ) -> Diagnosis:
-    marks = []
+    marks, original = [], first_name(cause.at)
     if cause.code == "frozen" and not _is_about(situation, cause.at, names[0] if names else ""):
         cause = cause._replace(at=None)
     for label, source in cause.marks:
@@ -177,9 +165,7 @@ def _finding(
         names=list_names(names, [*situation.parameters]),
         operation=cause.operation,
         call=_as_call(situation, names),
-        original=f"`{name}`"
-        if (name := first_name(cause.at))
-        else message("other-tensor.original"),
+        original=f"`{original}`" if original else message("other-tensor.original"),
     )
 
 
@@ -202,8 +188,5 @@ def _as_call(situation: Situation, names: Sequence[str]) -> str:
     """Return what a user writes for the module that has all of some parameters, or for one."""
     shared = commonpath([name.replace(".", "/") for name in names or [""]])
     path = as_code(shared.replace("/", "."))
-    return (
-        f"model.{path}".removesuffix(".")
-        if "" in situation.modules and not path.startswith("model[")
-        else path
-    )
+    is_root = "" in situation.modules and not path.startswith("model[")
+    return f"model.{path}".removesuffix(".") if is_root else path

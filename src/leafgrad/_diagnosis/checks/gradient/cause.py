@@ -1,11 +1,31 @@
 """Why a tensor gets no gradient, as a value."""
 
+import ast
+import re
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import torch
 
+from leafgrad._diagnosis.diagnosis import Edit
+from leafgrad._diagnosis.edits import (
+    MODULES,
+    add_argument,
+    call_at,
+    change_line,
+    insert,
+    line_text,
+    marked,
+    node_at,
+    parse,
+    pass_create_graph,
+    replace,
+    statement_at,
+    text_of,
+)
 from leafgrad._graph.nodes import Source
 from leafgrad._record.cut import DERIVATIVE, Cut, CutKind
+from leafgrad._record.log import Log
 
 
 class Cause(NamedTuple):
@@ -76,3 +96,252 @@ _CODES = {
     "one_hot": ("no-derivative", "one-hot"),
     **dict.fromkeys([f"torch.distributed.{name}" for name in _GATHERING], ("collective", "gather")),
 }
+
+
+Edits = tuple[Edit, ...]
+
+
+def edits_for(cause: Cause, name: str) -> Edits:
+    """Return the edits that remove a cause; none if the fix cannot be written down exactly."""
+    fix = FIXES.get((cause.code, cause.variant))
+    return () if fix is None or cause.at is None else fix(cause, cause.at, name)
+
+
+# --- One expression
+
+
+def remove_call(_: Cause, at: Source, __: str) -> Edits:
+    """Replace ``x.detach()``, ``x.item()`` or ``x.data`` by ``x``; ``float(x)`` as well.
+
+    It would not help in ``nn.Parameter(x.data)``, which cuts the graph itself.
+    """
+    if line_text(at.file, at.line)[: at.column].endswith("Parameter("):
+        return ()
+    match node := node_at(at, ast.expr):
+        case ast.Call(func=ast.Attribute() as attribute, args=[]) | (ast.Attribute() as attribute):
+            return replace(at, node, text_of(at, attribute).rpartition(".")[0].rstrip())
+        case ast.Call(func=ast.Name(id="float"), args=[argument]):
+            return replace(at, node, text_of(at, argument))
+    return ()
+
+
+def stack(_: Cause, at: Source, __: str) -> Edits:
+    """Replace ``torch.tensor([a, b])`` by ``torch.stack([a, b])``, and ``torch.tensor(a)`` by a."""
+    match call_at(at):
+        case ast.Call(args=[first, *_], func=ast.Attribute(value=module)) as call:
+            text = text_of(at, first)
+            is_name = isinstance(first, ast.Name) and not text.endswith("ss")
+            if isinstance(first, ast.List | ast.ListComp) or (is_name and PLURAL.search(text)):
+                return replace(at, call, f"{text_of(at, module)}.stack({text})")
+            return replace(at, call, f"({text})" if isinstance(first, ast.BinOp) else text)
+    return ()
+
+
+PLURAL = re.compile("s$|list")
+
+
+def read_parameters(_: Cause, at: Source, __: str) -> Edits:
+    """Replace ``model.state_dict()`` by ``dict(model.named_parameters())``."""
+    match call_at(at):
+        case ast.Call(func=ast.Attribute(value=model, attr="state_dict"), args=[]) as call:
+            return replace(at, call, f"dict({text_of(at, model)}.named_parameters())")
+    return ()
+
+
+def pass_result(_: Cause, at: Source, __: str) -> Edits:
+    """Replace ``nn.Parameter(result)`` by ``result``."""
+    match call_at(at):
+        case ast.Call(args=[first, *_]) as call:
+            return replace(at, call, text_of(at, first))
+    return ()
+
+
+def find_new_parameter(at: Source | None) -> tuple[Source, bool] | None:
+    """Return the call in ``w = nn.Parameter(...)``, and whether ``w`` is an argument of it."""
+    match statement_at(at):
+        case ast.Assign(targets=[target], value=ast.Call(func=made, args=[value]) as call) if at:
+            if ast.unparse(made).endswith("Parameter"):
+                used = {ast.unparse(one) for one in ast.walk(value)}
+                return marked(at, call), ast.unparse(target) in used
+    return None
+
+
+def write_into_parameter(at: Source | None) -> Edits:
+    """Replace ``w = nn.Parameter(value)`` by ``w.data.copy_(value)``."""
+    match statement := statement_at(at):
+        case ast.Assign(targets=[target], value=ast.Call(args=[value])) if at is not None:
+            return replace(at, statement, f"{text_of(at, target)}.data.copy_({text_of(at, value)})")
+    return ()
+
+
+def avoid_reentrance(_: Cause, at: Source, __: str) -> Edits:
+    """Pass ``use_reentrant=False`` to a checkpoint."""
+    call = call_at(at)
+    keywords = [] if call is None else call.keywords
+    given = next((one for one in keywords if one.arg == "use_reentrant"), None)
+    if given is not None:
+        return replace(at, given, "use_reentrant=False")
+    return () if call is None else add_argument(at, call, "use_reentrant=False")
+
+
+def draw_by_rsample(_: Cause, at: Source, __: str) -> Edits:
+    """Replace ``sample()`` by ``rsample()``; a Bernoulli distribution has none."""
+    match call_at(at):
+        case ast.Call(func=ast.Attribute(attr="sample")) as call:
+            receiver, dot, arguments = text_of(at, call).rpartition(".sample(")
+            if dot and "Bernoulli" not in receiver:
+                return replace(at, call, f"{receiver}.rsample({arguments}")
+    return ()
+
+
+def make_leaf_last(_: Cause, at: Source, __: str) -> Edits:
+    """Move ``requires_grad=True`` behind the last call of a chain."""
+    node = node_at(at, ast.expr)
+    text = "" if node is None else text_of(at, node)
+    for setting in (", requires_grad=True", ".requires_grad_()"):
+        if node is not None and text.count(setting) == 1:
+            return replace(at, node, f"{text.replace(setting, '')}.requires_grad_()")
+    return ()
+
+
+# --- One statement
+
+
+def retain_grad(_: Cause, at: Source, name: str) -> Edits:
+    """Insert ``h.retain_grad()`` below the line that computes ``h``."""
+    match statement_at(at):
+        case ast.Assign(targets=[ast.Name(id=target)]) if target == name:
+            return insert(at, [f"{name}.retain_grad()"], below=True)
+    return ()
+
+
+def line_that_freezes(log: Log) -> Source | None:
+    """Return the one line in the recorded files that switches `requires_grad` off."""
+    files = {one.file: one for one in log.sources()}
+    found = [
+        marked(source, node)
+        for source in files.values()
+        for node in ast.walk(parse(source.file))
+        if isinstance(node, ast.Call | ast.Assign) and OFF.search(ast.unparse(node))
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def loop_variables(at: Source | None) -> set[str]:
+    """Return the variables of all loops in a file."""
+    nodes = () if at is None else ast.walk(parse(at.file))
+    return {ast.unparse(node.target) for node in nodes if isinstance(node, ast.For)}
+
+
+OFF = re.compile(r"^[\w.\[\]()]+\.requires_grad(_\((requires_grad=)?| = )False\)?$")
+
+
+def train_again(_: Cause, at: Source, __: str) -> Edits:
+    """Replace ``requires_grad_(False)`` by ``requires_grad_(True)``."""
+    again = re.sub(r"(requires_grad.*)False", r"\1True", line_text(at.file, at.line))
+    return (change_line(at.file, at.line, again),)
+
+
+def first_name(at: Source | None) -> str | None:
+    """Return the variable that a chain of calls and indices begins with."""
+    node = node_at(at, ast.expr)
+    name = "" if node is None else re.split(r"\W", ast.unparse(node))[0]
+    return None if name in {"", *MODULES} else name
+
+
+# --- Blocks and functions that switch recording off
+
+
+def find_switch(cut: Source | None, switch: Source) -> tuple[bool, Source]:
+    """Return whether a decorator switched recording off, and the expression that did."""
+    decorator = _decorator_around(cut)
+    if cut is not None and decorator is not None:
+        return True, marked(cut, decorator)
+    block = _block_at(switch)
+    items = [] if block is None else [item.context_expr for item in block.items]
+    found = next(filter(_is_switch, items), None)
+    return False, switch if found is None else marked(switch, found)
+
+
+def record_again(cause: Cause, at: Source, _: str) -> Edits:
+    """Take a line out of ``no_grad()``: out of the block, or remove the decorator or the call."""
+    decorator = _decorator_around(at)
+    if decorator is not None:
+        return (change_line(at.file, decorator.lineno),)
+    switch = next((source for _, source in cause.marks), None)
+    block = _block_at(switch)
+    if switch is None:
+        return ()
+    if block is None:
+        is_call = isinstance(statement_at(switch), ast.Expr)
+        return (change_line(switch.file, switch.line),) if is_call else ()
+    others = [ast.unparse(one) for one in block.items if not _is_switch(one.context_expr)]
+    if 0 < len(others) < len(block.items):
+        indent = " " * block.col_offset
+        line = f"{indent}with {', '.join(others)}:"
+        return (change_line(switch.file, block.lineno, line),)
+    within = at.line if at.file == switch.file and block.lineno < at.line else block.body[0].lineno
+    return tuple(_moved_out(switch.file, block, within))
+
+
+def _moved_out(file: str, block: ast.With, line: int) -> Iterator[Edit]:
+    """Yield the edits that move a line of a block, and what follows it there, out of the block."""
+    starts = [one.lineno for one in block.body]
+    first = max((start for start in starts if start <= line), default=starts[0])
+    if first == starts[0]:
+        yield change_line(file, block.lineno)
+    shift = block.body[0].col_offset - block.col_offset
+    for number in range(first, (block.end_lineno or first) + 1):
+        text = line_text(file, number)
+        if text.strip():
+            yield change_line(file, number, text[shift:])
+
+
+def _block_at(source: Source | None) -> ast.With | None:
+    """Return the `with` statement that begins on a line."""
+    nodes = () if source is None else ast.walk(parse(source.file))
+    blocks = (node for node in nodes if isinstance(node, ast.With))
+    return next((one for one in blocks if source and one.lineno == source.line), None)
+
+
+def _decorator_around(source: Source | None) -> ast.expr | None:
+    """Return the decorator that switches recording off in the function around a line."""
+    if source is None:
+        return None
+    for node in ast.walk(parse(source.file)):
+        if isinstance(node, ast.FunctionDef) and node.lineno <= source.line <= (
+            node.end_lineno or 0
+        ):
+            found = next(filter(_is_switch, node.decorator_list), None)
+            if found is not None:
+                return found
+    return None
+
+
+def _is_switch(node: ast.expr) -> bool:
+    return ast.unparse(node).rpartition(".")[2].removesuffix("()") in SWITCHES
+
+
+SWITCHES = {"no_grad", "inference_mode", "set_grad_enabled(False)"}
+
+
+FIXES: dict[tuple[str, str], Callable[[Cause, Source, str], Edits]] = {
+    **dict.fromkeys(
+        [("no-grad", one) for one in ("", "decorator", "inference", "setting", "still-off")],
+        record_again,
+    ),
+    ("no-grad", "checkpoint"): avoid_reentrance,
+    ("detached", ""): remove_call,
+    ("detached", "data"): remove_call,
+    ("converted", ""): remove_call,
+    ("copied", ""): stack,
+    ("copied", "parameter"): pass_result,
+    ("copied", "replaced"): lambda _, at, __: write_into_parameter(at),
+    ("other-tensor", "state-dict"): read_parameters,
+    ("create-graph", ""): lambda _, at, __: pass_create_graph(at),
+    ("no-derivative", "sample"): draw_by_rsample,
+    ("frozen", ""): train_again,
+    ("not-a-leaf", ""): make_leaf_last,
+    ("not-retained", ""): retain_grad,
+}
+"""The fix of each code, or of one of its variants alone."""

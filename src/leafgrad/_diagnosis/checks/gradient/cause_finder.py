@@ -5,17 +5,16 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
-from leafgrad._diagnosis.checks.gradient.cause import Cause, cause_of_cut
-from leafgrad._diagnosis.checks.gradient.fixes import (
+from leafgrad._diagnosis.checks.gradient.cause import (
+    Cause,
+    cause_of_cut,
     find_new_parameter,
-    find_return,
     line_that_freezes,
 )
+from leafgrad._diagnosis.edits import returned_by
 from leafgrad._diagnosis.gradient_flow import Arrival, GradientFlow
-from leafgrad._diagnosis.origin import edges_behind, operation_of, origin_of
-from leafgrad._diagnosis.paths import Paths
+from leafgrad._diagnosis.paths import Paths, edges_behind, operation_of, origin_of
 from leafgrad._diagnosis.situation import Situation
-from leafgrad._graph.nodes import Source
 from leafgrad._tensor.describe_tensor import describe_tensor
 from leafgrad._tensor.description import TensorRole
 
@@ -31,30 +30,28 @@ class CauseFinder:
 
     def __init__(self, situation: Situation) -> None:
         """Read the graph behind the outputs."""
-        self.log = situation.log
+        self.log, self.source_of = situation.log, situation.source_of
         self.outputs = situation.outputs
-        with _autograd.unobserved():
-            self.paths = Paths(situation.outputs, self.log)
-            graph = self.paths.graph
-            edges = gradient_edges(situation.outputs)
-            self.flow = GradientFlow(edges, graph)
-            self.reached = {*edges, *(edge for after in graph.values() for edge in after)}
-            leaves = [leaf for leaf in map(_autograd.leaf_variable, graph) if leaf is not None]
-            self.is_lost = len(leaves) == len(graph)
-            self.sharded = {id(one.parameter): one for one in _autograd.sharded_parameters()}
-            self.replicated = {*map(id, _autograd.replicated_parameters(graph))}
+        self.paths = Paths(situation.outputs, self.log)
+        graph = self.paths.graph
+        edges = gradient_edges(situation.outputs)
+        self.flow = GradientFlow(edges, graph)
+        self.reached = {*edges, *(edge for after in graph.values() for edge in after)}
+        leaves = [leaf for leaf in map(_autograd.leaf_variable, graph) if leaf is not None]
+        self.is_lost = len(leaves) == len(graph)
+        self.sharded = {id(one.parameter): one for one in _autograd.sharded_parameters()}
+        self.replicated = {*map(id, _autograd.replicated_parameters(graph))}
 
     def cause(self, tensor: Tensor) -> Cause | None:
         """Return why a tensor gets no gradient; None if it may get one."""
         role = describe_tensor(tensor).role
         if role in {TensorRole.WRAPPED, TensorRole.INVALID_VIEW}:
             return None
-        with _autograd.unobserved():
-            if role is TensorRole.CONSTANT:
-                return self._cause_of_constant(tensor)
-            if role is TensorRole.UNRECORDED_VIEW:
-                return Cause("no-grad", "view")
-            return self._cause_in_graph(tensor, is_result=role is TensorRole.NON_LEAF)
+        if role is TensorRole.CONSTANT:
+            return self._cause_of_constant(tensor)
+        if role is TensorRole.UNRECORDED_VIEW:
+            return Cause("no-grad", "view")
+        return self._cause_in_graph(tensor, is_result=role is TensorRole.NON_LEAF)
 
     def _cause_in_graph(self, tensor: Tensor, *, is_result: bool) -> Cause | None:
         edge = self._edge(tensor)
@@ -80,10 +77,6 @@ class CauseFinder:
         fills = sharded is not None and sharded.fills_unused
         from_others = fills or id(tensor) in self.replicated
         return bool(self.flow.unseen) or (from_others and not self.paths.cuts(tensor))
-
-    def source_of(self, node: Node) -> Source | None:
-        """Return the line that made a node."""
-        return self.log.source_of(_autograd.sequence_nr(node) or 0)
 
     # --- A gradient arrives
 
@@ -112,15 +105,16 @@ class CauseFinder:
         """Return which node on the way to a tensor passes on no gradient."""
         stopping = [node for node in self.flow.stopping if target in _autograd.walk([node])]
         node = next(iter(stopping), target)
-        if node in self.flow.miscounted:  # another check reports that the backward pass fails
-            return None
         source = self.source_of(node)
         operation = _autograd.node_name(node).removesuffix("Backward")
         code = self.flow.backwards.get(node)
+        if code is not None and code.lacks_gradients(node):
+            return None  # another check reports that the backward pass fails
         if code is None or self.flow.stopping[node]:
             return Cause("unused", "output", source, operation=operation_of(node))
         marks = () if source is None else (("custom-backward.called", source),)
-        return Cause("custom-backward", "", find_return(code.source), marks, operation)
+        at = next(iter(returned_by(code.source)), code.source)
+        return Cause("custom-backward", "", at, marks, operation)
 
     # --- No path leads to the tensor
 

@@ -8,11 +8,9 @@ from torch import Tensor
 from torch.nn import Module, Parameter
 
 from leafgrad import _autograd
-from leafgrad._diagnosis.build import diagnosis
-from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity, Span
+from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity, Span, diagnosis
 from leafgrad._diagnosis.edits import marked, parse, replace, text_of
-from leafgrad._diagnosis.origin import origin_of
-from leafgrad._diagnosis.paths import Paths
+from leafgrad._diagnosis.paths import Paths, origin_of
 from leafgrad._diagnosis.situation import Situation
 from leafgrad._graph.nodes import Source
 from leafgrad._messages import message
@@ -39,29 +37,18 @@ def find_unregistered_leaves(situation: Situation, paths: Paths) -> Iterator[Dia
     """Yield a finding for each attribute that hides leaves, and one for what no module holds."""
     if not situation.modules:
         return
-    with _autograd.unobserved():
-        named = {*map(id, situation.parameters.values()), *situation.optimized}
-        named.update(id(one.whole) for one in _autograd.sharded_parameters())
-        found = {id(leaf): leaf for leaf in map(_autograd.leaf_variable, paths.graph)}
-        leaves = {one: leaf for one, leaf in found.items() if leaf is not None and one not in named}
-        held: dict[int, tuple[Holder, str]] = {}
-        for leaf, holder, path in held_leaves(situation.modules):
-            if id(leaf) in leaves:
-                held.setdefault(id(leaf), (holder, path))
-        groups: dict[Holder, dict[str, Tensor]] = {}
-        for identity, (holder, path) in held.items():
-            groups.setdefault(holder, {})[path] = leaves[identity]
-        uses = {
-            holder: paths.first_use(next(iter(group.values()))) for holder, group in groups.items()
-        }
+    named = {*map(id, situation.parameters.values()), *situation.optimized}
+    named.update(id(one.whole) for one in _autograd.sharded_parameters())
+    found = {id(leaf): leaf for leaf in map(_autograd.leaf_variable, paths.graph)}
+    leaves = {one: leaf for one, leaf in found.items() if leaf is not None and one not in named}
+    groups: dict[Holder, dict[str, Tensor]] = {}
+    for leaf, holder, path in held_leaves(situation.modules):
+        if leaves.pop(id(leaf), None) is not None:
+            groups.setdefault(holder, {})[path] = leaf
     for holder, group in groups.items():
-        use = uses[holder]
+        use = paths.first_use(next(iter(group.values())))
         yield _finding(holder, [*group], None if use is None else use.source)
-    others = [
-        leaf
-        for one, leaf in leaves.items()
-        if one not in held and one not in situation.optimized and isinstance(leaf, Parameter)
-    ]
+    others = [leaf for leaf in leaves.values() if isinstance(leaf, Parameter)]
     if others:
         yield diagnosis("unregistered", Severity.NOTE, variant="elsewhere", count=len(others))
 
@@ -94,10 +81,8 @@ def _assignment(holder: Holder) -> tuple[Source | None, tuple[Edit, ...]]:
         match node:
             case ast.Assign(targets=[ast.Attribute(attr=holder.key)], value=value, lineno=line):
                 if line in lines:
-                    inner = ast.iter_child_nodes(value)
-                    is_nested = any(
-                        isinstance(one, ast.List | ast.Tuple | ast.Dict) for one in inner
-                    )
+                    inner = {type(one) for one in ast.iter_child_nodes(value)}
+                    is_nested = not inner.isdisjoint((ast.List, ast.Tuple, ast.Dict))
                     text = _registered(source, value, holder, tree)
                     return marked(source, value), () if is_nested else replace(source, value, text)
             case ast.Expr(
@@ -106,9 +91,6 @@ def _assignment(holder: Holder) -> tuple[Source | None, tuple[Edit, ...]]:
                 text = f"self.{holder.key} = {_registered(source, value, holder, tree)}"
                 return marked(source, call), replace(source, call, text)
     return None, ()
-
-
-_CONTAINERS = (ast.List, ast.Tuple, ast.Dict)
 
 
 def _registered(source: Source, value: ast.expr, holder: Holder, tree: ast.Module) -> str:

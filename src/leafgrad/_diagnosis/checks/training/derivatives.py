@@ -1,19 +1,15 @@
 """Derivatives and samples that the loss uses as constants."""
 
-import ast
 from collections.abc import Iterator
 
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._diagnosis.build import diagnosis
-from leafgrad._diagnosis.checks.gradient.cause import Cause
-from leafgrad._diagnosis.checks.gradient.fixes import draw_by_rsample
-from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
-from leafgrad._diagnosis.edits import add_argument, call_at, line_at, replace
+from leafgrad._diagnosis.checks.gradient.cause import Cause, draw_by_rsample
+from leafgrad._diagnosis.diagnosis import Diagnosis, Severity, diagnosis
+from leafgrad._diagnosis.edits import call_at, line_text, pass_create_graph
 from leafgrad._diagnosis.paths import Paths
-from leafgrad._diagnosis.registry import check
-from leafgrad._diagnosis.situation import Situation
+from leafgrad._diagnosis.situation import Situation, check
 from leafgrad._graph.nodes import Source
 from leafgrad._record.log import Log
 
@@ -22,7 +18,7 @@ from leafgrad._record.log import Log
 def find_constant_derivatives(situation: Situation) -> Iterator[Diagnosis]:
     """Find derivatives without a graph beside which another path leads to what is trained."""
     for at, names in _lost_in(situation, "grad").items():
-        edits = _with_graph(at)
+        edits = pass_create_graph(at)
         yield diagnosis(
             "missing-create-graph", Severity.WARNING, subject=[*names], at=at, edits=edits
         )
@@ -39,15 +35,14 @@ def find_samples_beside_another_path(situation: Situation) -> Iterator[Diagnosis
 def _lost_in(situation: Situation, operation: str) -> dict[Source | None, dict[str, None]]:
     """Return what reaches the loss through a cut and on another path, by the lines of the cuts."""
     log, names = situation.log, dict[Source | None, dict[str, None]]()
-    with _autograd.unobserved():
-        paths = Paths(situation.outputs, log) if _is_called(log, operation) else None
-        for name, tensor in situation.parameters.items() if paths else ():
-            is_trained = _autograd.plain(tensor, "requires_grad")
-            is_news = is_trained and id(tensor) not in situation.explained
-            for cut in paths.cuts(tensor) if paths and is_news else ():
-                is_meant = _says_so(cut.source) or _is_stale(log, tensor, cut.source)
-                if cut.operation == operation and not cut.switch_source and not is_meant:
-                    names.setdefault(cut.source, {})[name] = None
+    paths = Paths(situation.outputs, log) if _is_called(log, operation) else None
+    for name, tensor in situation.parameters.items() if paths else ():
+        is_trained = _autograd.plain(tensor, "requires_grad")
+        is_news = is_trained and id(tensor) not in situation.explained
+        for cut in paths.cuts(tensor) if paths and is_news else ():
+            is_meant = _says_so(cut.source) or _is_stale(log, tensor, cut.source)
+            if cut.operation == operation and not cut.switch_source and not is_meant:
+                names.setdefault(cut.source, {})[name] = None
     return names
 
 
@@ -57,7 +52,9 @@ def _is_called(log: Log, operation: str) -> bool:
         return any(call.name == "grad" for call in log.tape.calls)
     sites = [call.site for call in log.tape.calls if call.site is not None]
     is_drawn = any(site.function == "sample" for site in sites)
-    return is_drawn and not any("log_prob(" in line_at(source) for source in log.sources())
+    return is_drawn and not any(
+        "log_prob(" in line_text(source.file, source.line) for source in log.sources()
+    )
 
 
 def _is_stale(log: Log, tensor: Tensor, at: Source | None) -> bool:
@@ -74,14 +71,3 @@ def _says_so(at: Source | None) -> bool:
     """Return whether a call has the argument ``create_graph``."""
     call = call_at(at)
     return call is not None and any(one.arg == "create_graph" for one in call.keywords)
-
-
-def _with_graph(at: Source | None) -> tuple[Edit, ...]:
-    """Pass ``create_graph=True`` in place of ``retain_graph=True``, which it includes."""
-    call = call_at(at)
-    if at is None or call is None:
-        return ()
-    retaining = [one for one in call.keywords if one.arg == "retain_graph"]
-    if retaining and isinstance(retaining[0].value, ast.Constant):
-        return replace(at, retaining[0], "create_graph=True")
-    return add_argument(at, call, "create_graph=True")

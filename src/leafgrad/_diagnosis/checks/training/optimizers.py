@@ -5,22 +5,63 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
+from torch import nn
 from torch.nn import Parameter
 from torch.optim import Optimizer
 
 from leafgrad import _autograd
-from leafgrad._diagnosis.build import diagnosis
-from leafgrad._diagnosis.checks.backward.nodes import spans
-from leafgrad._diagnosis.checks.gradient.fixes import find_new_parameter, write_into_parameter
-from leafgrad._diagnosis.checks.training.moves import move_above_forward
-from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
-from leafgrad._diagnosis.edits import function_around, marked, parse
-from leafgrad._diagnosis.living import living, parameters_of
-from leafgrad._diagnosis.registry import check
-from leafgrad._diagnosis.situation import Situation
+from leafgrad._diagnosis.checks.gradient.cause import find_new_parameter, write_into_parameter
+from leafgrad._diagnosis.diagnosis import Diagnosis, Severity, diagnosis, spans
+from leafgrad._diagnosis.edits import function_around, marked, move_above_forward, parse
+from leafgrad._diagnosis.situation import Situation, check, living, number_of, parameters_of
 from leafgrad._graph.nodes import Source
 from leafgrad._messages import message
 from leafgrad._record.module_paths import join
+
+
+@check("eval-mode")
+def find_evaluation_mode(situation: Situation) -> Iterator[Diagnosis]:
+    """Find RNNs of cuDNN that saved nothing for backward, and models that are all in this mode."""
+    unsaved = [node for node in situation.live if _is_rnn_in_evaluation(node)]
+    situation.failing.update(map(number_of, unsaved))
+    reached = {id(leaf) for leaf in map(_autograd.leaf_variable, situation.live)}
+    trained = reached & situation.optimized
+    idle = {
+        name or "model": root
+        for name, root in situation.modules.items()
+        if not any(one.training for one in root.modules())
+        if any(map(_acts_in_training, root.modules()))
+        if any(id(one) in trained for one in root.parameters())
+    }
+    is_untrained = any(
+        map(_saw_no_batch, (one for root in idle.values() for one in root.modules()))
+    )
+    if unsaved:
+        at = situation.source_of(unsaved[0])
+        yield diagnosis("eval-mode", Severity.ERROR, at=at, variant="cudnn")
+    elif idle:
+        severity = Severity.WARNING if is_untrained else Severity.NOTE
+        variant = "untrained" if is_untrained else ""
+        yield diagnosis("eval-mode", severity, subject=[*idle], variant=variant)
+
+
+def _is_rnn_in_evaluation(node: Any) -> bool:
+    is_rnn = _autograd.node_name(node).startswith("CudnnRnnBackward")
+    return is_rnn and not _autograd.kept(node, "train")
+
+
+def _acts_in_training(module: nn.Module) -> bool:
+    """Return whether a module computes something else in training mode."""
+    is_dropping = isinstance(module, _DROPOUTS) and module.p > 0
+    return is_dropping or (isinstance(module, _BATCH_NORMS) and module.track_running_stats)
+
+
+def _saw_no_batch(module: nn.Module) -> bool:
+    return isinstance(module, _BATCH_NORMS) and bool(module.num_batches_tracked == 0)
+
+
+_DROPOUTS = nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout
+_BATCH_NORMS = nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm
 
 
 @check("not-in-optimizer", "idle-in-optimizer")
@@ -29,35 +70,34 @@ def find_parameters_of_another_model(situation: Situation) -> Iterator[Diagnosis
     held = situation.optimized
     if not held:
         return
-    with _autograd.unobserved():
-        named = {id(one): name for name, one in situation.parameters.items()}
-        reached = {id(leaf) for leaf in map(_autograd.leaf_variable, situation.live)}
-        left_out = [one for one in named if one in reached and one not in held]
-        held_elsewhere = {*parameters_of(living(Optimizer))} if left_out else held
-        missing = [named[one] for one in left_out if one not in held_elsewhere]
-        foreign = [one for one in held if one not in named and one not in reached]
-        at, *others = _lines_that_make(situation) if missing or foreign else [None]
-        if missing:
-            replacing = _line_that_replaces(situation, missing)
-            edits = move_above_forward(situation, at) if foreign else ()
-            yield diagnosis(
-                "not-in-optimizer",
-                Severity.ERROR if foreign else _severity(situation, reached, missing),
-                subject=missing,
-                at=replacing or at,
-                variant="replaced" if replacing else "" if foreign else "left-out",
-                secondary=() if replacing else spans("not-in-optimizer.made", *others),
-                notes=[message("not-in-optimizer.foreign", count=len(foreign))] if foreign else [],
-                edits=write_into_parameter(replacing) if replacing else edits,
-            )
-        elif foreign and any(_is_held_by_optimizer_only(situation, one) for one in foreign):
-            yield diagnosis(
-                "idle-in-optimizer",
-                Severity.WARNING,
-                at=at,
-                count=len(foreign),
-                edits=move_above_forward(situation, at),
-            )
+    named = {id(one): name for name, one in situation.parameters.items()}
+    reached = {id(leaf) for leaf in map(_autograd.leaf_variable, situation.live)}
+    left_out = [one for one in named if one in reached and one not in held]
+    held_elsewhere = {*parameters_of(living(Optimizer))} if left_out else held
+    missing = [named[one] for one in left_out if one not in held_elsewhere]
+    foreign = [one for one in held if one not in named and one not in reached]
+    at, *others = _lines_that_make(situation) if missing or foreign else [None]
+    if missing:
+        replacing = _line_that_replaces(situation, missing)
+        edits = move_above_forward(at, situation.log.sources()) if foreign else ()
+        yield diagnosis(
+            "not-in-optimizer",
+            Severity.ERROR if foreign else _severity(situation, reached, missing),
+            subject=missing,
+            at=replacing or at,
+            variant="replaced" if replacing else "" if foreign else "left-out",
+            secondary=() if replacing else spans("not-in-optimizer.made", *others),
+            notes=[message("not-in-optimizer.foreign", count=len(foreign))] if foreign else [],
+            edits=write_into_parameter(replacing) if replacing else edits,
+        )
+    elif foreign and any(_is_held_by_optimizer_only(situation, one) for one in foreign):
+        yield diagnosis(
+            "idle-in-optimizer",
+            Severity.WARNING,
+            at=at,
+            count=len(foreign),
+            edits=move_above_forward(at, situation.log.sources()),
+        )
 
 
 def _severity(situation: Situation, reached: set[int], missing: list[str]) -> Severity:
@@ -131,9 +171,8 @@ def find_zero_learning_rates(situation: Situation) -> Iterator[Diagnosis]:
     for optimizer in situation.optimizers:
         idle = [group for group in optimizer.param_groups if _is_without_rate(group)]
         if idle:
-            with _autograd.unobserved():
-                names = {id(one): name for name, one in situation.named.items()}
-                held = [id(one) for group in idle for one in group["params"]]
+            names = {id(one): name for name, one in situation.named.items()}
+            held = [id(one) for group in idle for one in group["params"]]
             is_all, at = len(idle) == len(optimizer.param_groups), _lines_that_make(situation)[0]
             yield diagnosis(
                 "zero-learning-rate",

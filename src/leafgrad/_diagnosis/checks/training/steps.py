@@ -3,13 +3,9 @@
 import ast
 from collections.abc import Iterator
 
-from leafgrad._diagnosis.build import diagnosis
-from leafgrad._diagnosis.checks.backward.nodes import spans
-from leafgrad._diagnosis.checks.training.moves import move
-from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
-from leafgrad._diagnosis.edits import call_at, insert
-from leafgrad._diagnosis.registry import check
-from leafgrad._diagnosis.situation import Situation
+from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity, diagnosis, spans
+from leafgrad._diagnosis.edits import call_at, insert, move
+from leafgrad._diagnosis.situation import Situation, check
 from leafgrad._graph.nodes import Source
 from leafgrad._record.tape import Call
 
@@ -40,18 +36,11 @@ def find_gradients_of_other_steps(situation: Situation) -> Iterator[Diagnosis]:
 
 def _zero_grad_below(step: Source | None) -> tuple[Edit, ...]:
     """Insert ``optimizer.zero_grad()`` below ``optimizer.step()``."""
-    optimizer = _optimizer_in(step)
-    if step is None or optimizer is None:
-        return ()
-    return insert(step, [f"{optimizer}.zero_grad()"], below=True)
-
-
-def _optimizer_in(step: Source | None) -> str | None:
-    """Return the optimizer in ``optimizer.step()`` or ``scaler.step(optimizer)``."""
-    call = call_at(step)
-    if call is None or not isinstance(call.func, ast.Attribute) or call.func.attr != "step":
-        return None
-    return ast.unparse(call.args[0] if call.args else call.func.value)
+    match call_at(step):
+        case ast.Call(func=ast.Attribute(value=receiver, attr="step"), args=args) if step:
+            optimizer = ast.unparse([*args, receiver][0])  # scaler.step(optimizer)
+            return insert(step, [f"{optimizer}.zero_grad()"], below=True)
+    return ()
 
 
 @check("rounded-away")
@@ -114,8 +103,7 @@ def _is_clipping(at: Source | None) -> bool:
 
 
 def _unscale_above(clip: Source, step: Source | None) -> tuple[Edit, ...]:
-    call = call_at(step)
-    if call is None or not isinstance(call.func, ast.Attribute) or not call.args:
-        return ()
-    scaler, optimizer = ast.unparse(call.func.value), ast.unparse(call.args[0])
-    return insert(clip, [f"{scaler}.unscale_({optimizer})"])
+    match call_at(step):
+        case ast.Call(func=ast.Attribute(value=scaler), args=[optimizer, *_]):
+            return insert(clip, [f"{ast.unparse(scaler)}.unscale_({ast.unparse(optimizer)})"])
+    return ()

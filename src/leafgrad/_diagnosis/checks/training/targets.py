@@ -8,15 +8,11 @@ from torch.autograd.graph import Node
 
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import gradient_edges
-from leafgrad._diagnosis.build import diagnosis, is_in
-from leafgrad._diagnosis.checks.backward.nodes import source_of, spans
-from leafgrad._diagnosis.checks.gradient.cause import Cause, cause_of_cut
-from leafgrad._diagnosis.checks.gradient.fixes import edits_for
-from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity
+from leafgrad._diagnosis.checks.gradient.cause import Cause, cause_of_cut, edits_for
+from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity, diagnosis, is_in, spans
 from leafgrad._diagnosis.edits import MODULES, append, call_at, marked, node_at, replace, text_of
 from leafgrad._diagnosis.paths import Paths
-from leafgrad._diagnosis.registry import check
-from leafgrad._diagnosis.situation import Situation
+from leafgrad._diagnosis.situation import Situation, check
 from leafgrad._display.units import shape_text
 from leafgrad._graph.nodes import Source
 from leafgrad._messages import message
@@ -27,40 +23,38 @@ def find_outputs_of_several_numbers(situation: Situation) -> Iterator[Diagnosis]
     """Find a loss, or a term of one, that `backward()` cannot start from without a gradient."""
     if len(situation.outputs) > 1 and not situation.terms:
         return
-    with _autograd.unobserved():
-        for node, sizes in situation.starts_without_one.items():
-            at, is_complex = source_of(situation, node), all(size == 1 for size in sizes or (0,))
-            yield diagnosis(
-                "not-scalar",
-                Severity.WARNING if situation.terms else Severity.ERROR,
-                at=at,
-                variant="complex" if is_complex else "",
-                edits=append(at, ".abs()" if is_complex else ".mean()"),
-                shape=shape_text(sizes),
-            )
+    for node, sizes in situation.starts_without_one.items():
+        at, is_complex = situation.source_of(node), all(size == 1 for size in sizes or (0,))
+        yield diagnosis(
+            "not-scalar",
+            Severity.WARNING if situation.terms else Severity.ERROR,
+            at=at,
+            variant="complex" if is_complex else "",
+            edits=append(at, ".abs()" if is_complex else ".mean()"),
+            shape=shape_text(sizes),
+        )
 
 
 @check("dead-term")
 def find_dead_terms(situation: Situation) -> Iterator[Diagnosis]:
     """Find terms of the loss that reach no parameter, beside others that do."""
-    with _autograd.unobserved():
-        trained = {id(one) for one in situation.parameters.values()}
-        living = {name: _reaches(term, trained) for name, term in situation.terms.items()}
-        dead = [name for name, is_living in living.items() if not is_living]
-        for name in dead if any(living.values()) else ():
-            term = situation.terms[name]
-            if _autograd.plain(term, "dtype").is_floating_point:
-                cuts = map(cause_of_cut, Paths([term], situation.log).cuts_before(term))
-                cause = next(cuts, Cause("dead-term"))
-                edits = edits_for(cause, name)
-                yield diagnosis(
-                    "dead-term",
-                    Severity.WARNING,
-                    subject=[name],
-                    at=cause.at,
-                    variant="" if cause.at else "constant",
-                    edits=edits,
-                )
+    trained = {id(one) for one in situation.parameters.values()}
+    living = {name: _reaches(term, trained) for name, term in situation.terms.items()}
+    dead = [name for name, is_living in living.items() if not is_living]
+    for name in dead if any(living.values()) else ():
+        term = situation.terms[name]
+        if _autograd.plain(term, "dtype").is_floating_point:
+            cuts = map(cause_of_cut, Paths([term], situation.log).cuts_before(term))
+            cause = next(cuts, Cause("dead-term"))
+            edits = edits_for(cause, name)
+            yield diagnosis(
+                "dead-term",
+                Severity.WARNING,
+                subject=[name],
+                at=cause.at,
+                variant="" if cause.at else "constant",
+                edits=edits,
+            )
 
 
 def _reaches(term: Tensor, trained: set[int]) -> bool:
@@ -78,21 +72,20 @@ def find_unexpected_gradients(situation: Situation) -> Iterator[Diagnosis]:
     for one in situation.expected:
         if not any(is_in(name, one) for name in situation.parameters):
             raise ValueError(message("errors.expect", name=one))
-    with _autograd.unobserved():
-        names = {id(one): name for name, one in situation.parameters.items()}
-        leaves = {node: names.get(id(_autograd.leaf_variable(node))) for node in situation.live}
-        unexpected = [name for name in leaves.values() if name and not situation.expects(name)]
-        if unexpected:
-            lines = [*_lines_to_detach(situation, leaves)]
-            yield diagnosis(
-                "unexpected-gradient",
-                Severity.ERROR,
-                subject=unexpected,
-                at=lines[0] if lines else None,
-                variant="" if lines else "parameters",
-                secondary=spans("unexpected-gradient.label", *lines[1:]),
-                edits=[edit for line in lines for edit in append(line, ".detach()")],
-            )
+    names = {id(one): name for name, one in situation.parameters.items()}
+    leaves = {node: names.get(id(_autograd.leaf_variable(node))) for node in situation.live}
+    unexpected = [name for name in leaves.values() if name and not situation.expects(name)]
+    if unexpected:
+        lines = [*_lines_to_detach(situation, leaves)]
+        yield diagnosis(
+            "unexpected-gradient",
+            Severity.ERROR,
+            subject=unexpected,
+            at=lines[0] if lines else None,
+            variant="" if lines else "parameters",
+            secondary=spans("unexpected-gradient.label", *lines[1:]),
+            edits=[edit for line in lines for edit in append(line, ".detach()")],
+        )
 
 
 def _lines_to_detach(situation: Situation, leaves: dict[Node, str | None]) -> Iterator[Source]:
@@ -100,25 +93,21 @@ def _lines_to_detach(situation: Situation, leaves: dict[Node, str | None]) -> It
     graph = {node: _autograd.next_functions(node) for node in situation.live}
     kinds: dict[Node, set[bool]] = {}
     for node in reversed([*graph]):  # each after its successors
-        name, found = leaves[node], set[bool]()
-        found = set() if name is None else {situation.expects(name)}
+        name = leaves[node]
+        found = set[bool]() if name is None else {situation.expects(name)}
         kinds[node] = found.union(*(kinds[after] for after, _ in graph[node] if after is not None))
     seen = set[object]()
     for node, successors in graph.items():
+        own = situation.source_of(node)
         for after, _ in successors if True in kinds[node] else ():
-            at = None if after is None else source_of(situation, after)
+            at = None if after is None else situation.source_of(after)
             is_last = after is not None and kinds[after] == {False}
-            place = _expression(at)
-            if (
-                is_last
-                and at is not None
-                and place not in {*seen, _expression(source_of(situation, node))}
-            ):
-                seen.add(place)
+            if is_last and at is not None and _columns(at) not in {*seen, _columns(own)}:
+                seen.add(_columns(at))
                 yield at
 
 
-def _expression(at: Source | None) -> object:
+def _columns(at: Source | None) -> object:
     """Return what distinguishes two expressions, also on one line."""
     return at and (at, at.column, at.end_column)
 
@@ -126,28 +115,27 @@ def _expression(at: Source | None) -> object:
 @check("broadcast-loss")
 def find_broadcast_losses(situation: Situation) -> Iterator[Diagnosis]:
     """Find losses that compare each prediction with each target, by shapes (N, 1) and (N,)."""
-    with _autograd.unobserved():
-        ahead = [(node, True) for node, _ in gradient_edges(situation.outputs)]
-        seen = {node for node, _ in ahead}
-        while ahead:
-            node, is_linear = ahead.pop()
-            is_linear &= _autograd.node_name(node) in _LINEAR
-            place = _broadcast_operand(node, is_summed=is_linear)
-            if place is not None:
-                at, size = source_of(situation, node), (_shape_of(node) or (0,))[0]
-                edits = _without_last_axis(at, place)
-                yield diagnosis(
-                    "broadcast-loss",
-                    Severity.WARNING,
-                    at=at,
-                    variant="product" if _autograd.node_name(node) == "MulBackward0" else "",
-                    edits=edits,
-                    size=size,
-                )
-            elif _autograd.node_name(node) in _ELEMENTWISE:
-                after = [one for one, _ in _autograd.next_functions(node) if one is not None]
-                ahead += [(one, is_linear) for one in after if one not in seen]
-                seen.update(after)
+    ahead = [(node, True) for node, _ in gradient_edges(situation.outputs)]
+    seen = {node for node, _ in ahead}
+    while ahead:
+        node, is_linear = ahead.pop()
+        is_linear &= _autograd.node_name(node) in _LINEAR
+        place = _broadcast_operand(node, is_summed=is_linear)
+        if place is not None:
+            at, size = situation.source_of(node), (_shape_of(node) or (0,))[0]
+            edits = _without_last_axis(at, place)
+            yield diagnosis(
+                "broadcast-loss",
+                Severity.WARNING,
+                at=at,
+                variant="product" if _autograd.node_name(node) == "MulBackward0" else "",
+                edits=edits,
+                size=size,
+            )
+        elif _autograd.node_name(node) in _ELEMENTWISE:
+            after = [one for one, _ in _autograd.next_functions(node) if one is not None]
+            ahead += [(one, is_linear) for one in after if one not in seen]
+            seen.update(after)
 
 
 _LINEAR = {
@@ -198,34 +186,30 @@ _RESHAPING = ("Unsqueeze", "View", "Slice", "Reshape", "UnsafeView")
 
 def _without_last_axis(at: Source | None, place: int) -> tuple[Edit, ...]:
     """Append ``.squeeze(-1)`` to the prediction in ``prediction - target`` or ``loss(...)``."""
-    found = node_at(at, ast.expr)
-    operand: ast.expr | None = None
-    if isinstance(found, ast.BinOp):
-        operand = (found.left, found.right)[min(place, 1)]
-    elif isinstance(found, ast.Call) and found.args:
-        operand = found.args[0]
-    if at is None or operand is None:
-        return ()
-    return append(marked(at, operand), ".squeeze(-1)")
+    match node_at(at, ast.expr):
+        case ast.BinOp(left=left, right=right) if at:
+            return append(marked(at, right if place else left), ".squeeze(-1)")
+        case ast.Call(args=[prediction, *_]) if at:
+            return append(marked(at, prediction), ".squeeze(-1)")
+    return ()
 
 
 @check("softmax-twice")
 def find_probabilities_as_logits(situation: Situation) -> Iterator[Diagnosis]:
     """Find losses that expect logits and get what a softmax or a sigmoid returned."""
-    with _autograd.unobserved():
-        for node in situation.live:
-            activation = _ACTIVATIONS.get(_autograd.node_name(node))
-            source = _source_of_numbers(node) if activation else None
-            if source is not None and _autograd.node_name(source) == activation:
-                at = source_of(situation, source)
-                yield diagnosis(
-                    "softmax-twice",
-                    Severity.WARNING,
-                    at=at,
-                    variant="sigmoid" if activation == "SigmoidBackward0" else "",
-                    secondary=spans("softmax-twice.loss", source_of(situation, node), but=at),
-                    edits=_without_activation(at),
-                )
+    for node in situation.live:
+        activation = _ACTIVATIONS.get(_autograd.node_name(node))
+        source = _source_of_numbers(node) if activation else None
+        if source is not None and _autograd.node_name(source) == activation:
+            at = situation.source_of(source)
+            yield diagnosis(
+                "softmax-twice",
+                Severity.WARNING,
+                at=at,
+                variant="sigmoid" if activation == "SigmoidBackward0" else "",
+                secondary=spans("softmax-twice.loss", situation.source_of(node), but=at),
+                edits=_without_activation(at),
+            )
 
 
 def _without_activation(at: Source | None) -> tuple[Edit, ...]:
