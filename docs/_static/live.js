@@ -59,13 +59,12 @@ const edges = ({ inputs }) => [...inputs.entries()].filter(([, input]) => input.
 // each node in turn, and each of its edges with the gradient that goes along it.
 function backward(root, visit = () => {}) {
   const missing = new Map();
-  const expect = (node) => {
+  const reached = new Set([root]);
+  for (const node of reached)
     for (const [, input] of edges(node)) {
-      if (!missing.has(input)) expect(input);
+      reached.add(input);
       missing.set(input, (missing.get(input) ?? 0) + 1);
     }
-  };
-  expect(root);
   const arrived = new Map([[root, new Tensor(1)]]);
   const ready = [root];
   const rank = ({ operation, number }) => (operation ? number : Infinity);
@@ -209,8 +208,7 @@ class Plot {
   }
 }
 
-const ROW = 108;
-const BOX = 78;
+const GAP = 30;
 
 // The graph of a result as the library draws it: the root on top, an arrow for each gradient.
 // `facts` returns what to write of a tensor: its value, its gradient, and whether it is freed.
@@ -219,8 +217,12 @@ class Graph {
     Object.assign(this, { root, facts, rows: new Map(), middles: new Map(), arrows: [], right: 0 });
     this.sink(root, 0);
     this.boxes = [...this.rows.keys()];
-    const texts = this.boxes.flatMap((box) => this.lines(box).map(([, text]) => text.length));
-    this.width = Math.max(...texts) * 7 + 18;
+    this.heights = [];
+    for (const [box, row] of this.rows)
+      this.heights[row] = Math.max(this.heights[row] ?? 0, this.lines(box).length * 15 + 18);
+    this.tops = this.heights.map((_, row) => total(this.heights.slice(0, row)) + row * GAP);
+    this.texts = this.boxes.map((box) => this.lines(box).map(([, text]) => text));
+    this.width = Math.max(...this.texts.flat().map(({ length }) => length)) * 7 + 18;
     this.place(root);
   }
 
@@ -253,20 +255,22 @@ class Graph {
 
   lines(tensor) {
     const { operation, text } = tensor;
-    const source = text.length > 18 ? `${text.slice(0, 17)}…` : text;
+    // Lines of up to 20 letters, broken at spaces where there are any.
+    const source = text.match(/\S.{0,19}(?=\s|$)|\S.{0,19}/g).map((line) => ["", line]);
     const { value, grad } = this.facts(tensor);
     const arrived = grad === undefined ? "" : `grad ${digits(grad)}`;
     const numbers = [["value", `value ${digits(value)}`], ["grad", arrived]];
     if (!operation) return [["name", text], ["", "leaf"], ...numbers];
     const node = operation.name.replace(/^./, (letter) => letter.toUpperCase()) + "Backward0";
-    return [["name", tensor.requiresGrad ? node : "no grad_fn"], ["", source], ...numbers];
+    return [["name", tensor.requiresGrad ? node : "no grad_fn"], ...source, ...numbers];
   }
 
   box(tensor) {
-    const [x, y] = [this.middles.get(tensor), this.rows.get(tensor) * ROW];
+    const row = this.rows.get(tensor);
+    const [x, y, height] = [this.middles.get(tensor), this.tops[row], this.heights[row]];
     const rect = (look, room, rx) => {
       const [left, width] = [x - this.width / 2 - room, this.width + 2 * room];
-      return mark("rect", { class: look, x: left, y: y - room, width, height: BOX + 2 * room, rx });
+      return mark("rect", { class: look, x: left, y: y - room, width, height: height + 2 * room, rx });
     };
     const line = ([look, text], n) => mark("text", { class: look, x, y: y + 21 + 15 * n }, escaped(text));
     const look = this.facts(tensor).isFreed ? "box freed" : "box";
@@ -285,27 +289,25 @@ class Graph {
 
   link(arrow) {
     const [from, to] = this.ends(arrow);
-    const [top, end] = [this.rows.get(arrow.tensor) * ROW + BOX, this.rows.get(arrow.input) * ROW - 6];
+    const [row, below] = [this.rows.get(arrow.tensor), this.rows.get(arrow.input)];
+    const [top, end] = [this.tops[row] + this.heights[row], this.tops[below] - 6];
     const curve = (a, y, b, below) => `C${a} ${y + 12} ${b} ${below - 12} ${b} ${below}`;
     if (arrow.via === null) return `M${from} ${top}${curve(from, top, to, end)}`;
-    const [past, before] = [top + ROW - BOX, end - ROW + BOX];
-    const bend = `${curve(from, top, arrow.via, past)}V${before}`;
-    return `M${from} ${top}${bend}${curve(arrow.via, before, to, end)}`;
+    const bend = `${curve(from, top, arrow.via, top + GAP)}V${end - GAP}`;
+    return `M${from} ${top}${bend}${curve(arrow.via, end - GAP, to, end)}`;
   }
 
   svg(label) {
-    const [width, height] = [this.right + 10, Math.max(...this.rows.values()) * ROW + BOX + 10];
+    const [width, height] = [this.right + 10, this.tops.at(-1) + this.heights.at(-1) + 10];
     const heads = this.arrows.map((arrow) => {
-      const d = `M${this.ends(arrow)[1]} ${this.rows.get(arrow.input) * ROW}l-3.5 -7h7z`;
+      const d = `M${this.ends(arrow)[1]} ${this.tops[this.rows.get(arrow.input)]}l-3.5 -7h7z`;
       return mark("path", { class: "head", d });
     });
-    const links = this.arrows.map((arrow) => mark("path", { d: this.link(arrow) }));
-    const texts = this.boxes.map((box) => this.lines(box).map(([, text]) => text).join(" "));
     return picture(
       "graph",
-      `${label} ${texts.join("; ")}.`,
+      `${label} ${this.texts.map((lines) => lines.join(" ")).join("; ")}.`,
       [-5, -5, width, height],
-      mark("g", { class: "links" }, ...links),
+      mark("g", { class: "links" }, ...this.arrows.map((arrow) => mark("path", { d: this.link(arrow) }))),
       mark("g", { class: "heads" }, ...heads),
       ...this.boxes.map((box) => this.box(box)),
     );
@@ -402,7 +404,7 @@ const actions = {
     figure.sliders[0].value = figure.numbers.next;
   },
   clear(figure) {
-    figure.grads = {};
+    Object.assign(figure, { grads: {}, arrived: new Map() });
   },
   forward(figure) {
     const leaves = Object.entries(figure.values).map(([name, value]) => [name, leaf(name, value)]);
@@ -513,6 +515,9 @@ class Figure {
       slider.nextElementSibling.textContent = this.spec.sliders[name].texts?.[value] ?? digits(value);
       slider.setAttribute("aria-valuetext", slider.nextElementSibling.textContent);
     }
+    const done = [this.field?.value, wanted.join(" ")];
+    for (const button of this.root.querySelectorAll(".panel button"))
+      button.setAttribute("aria-current", done.includes(button.dataset.set ?? button.dataset.do));
     const sentence = this.sentence(shown.say ?? "result", this.numbers);
     this.root.querySelector(".panel .sentence").innerHTML = sentence;
   }

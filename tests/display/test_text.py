@@ -30,9 +30,11 @@ def test_width_counts_wide_letters_twice(content: str, columns: int, pixels: flo
         ("abcdefghijk", "ab...ghijk"),
         ("\u5f20" * 10, "\u5f20...\u5f20\u5f20"),
         ("a" * 10**6 + "z", "aa...aaaaz"),
+        ("[-1.5, -2.75]", "[...]"),
+        ("[0, 1, 2, 3]", "[0...2, 3]"),
     ],
 )
-def test_long_text_loses_its_middle(content: str, elided: str) -> None:
+def test_long_text_loses_its_middle_and_cut_numbers(content: str, elided: str) -> None:
     assert elide(content, 10) == elided
 
 

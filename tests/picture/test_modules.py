@@ -133,8 +133,8 @@ def test_leaves_of_unknown_size_are_counted_without_numbers() -> None:
     trace = recorded(nn.Sequential(nn.Linear(2, 2)), 1, 2)
     nodes = [replace(n, shapes=(None,)) if n.leaf_name == "0.bias" else n for n in trace.nodes]
     ragged = GraphTrace(nodes=tuple(nodes), roots=trace.roots)
-    assert ">3 leaves<" in ragged.to_svg(fold="0")
-    assert ">3 leaves<" in trace.to_svg(fold="0")
+    assert ">3 leaf tensors<" in ragged.to_svg(fold="0")
+    assert ">3 leaf tensors<" in trace.to_svg(fold="0")
 
 
 def test_unknown_module_is_refused_with_known_ones() -> None:

@@ -162,7 +162,7 @@ def test_box_of_module_has_gradient_norms() -> None:
     by_path = {one.module: one for one in trace.gradient_norms.modules}
     arriving = [by_path[f"blocks.{n}"].arriving or 0.0 for n in range(4)]
     assert f"grad norm {min(arriving):.3g} to {max(arriving):.3g}" in norms
-    assert f"of its leaves {by_path['head'].parameters:.3g}" in written
+    assert f"of its leaf tensors {by_path['head'].parameters:.3g}" in written
 
 
 def test_box_of_module_has_value() -> None:

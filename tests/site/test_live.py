@@ -215,6 +215,31 @@ def test_static_picture_is_what_the_browser_draws_first(
     snapshot(FIGURES / f"{name}.svg", page.ask(PICTURE) + "\n")
 
 
+def test_pressed_button_is_marked_and_zero_grad_clears_every_gradient(
+    opened: Callable[..., Page],
+) -> None:
+    page = opened("accumulate")
+    marked = "[...document.querySelectorAll('[aria-current=true]')].map(e => e.dataset.do)"
+    grads = "[...document.querySelectorAll('.grad')].map(e => e.textContent).join()"
+    for button, shown in (
+        ("forward backward", "grad 1,grad -8,grad -8,grad -16"),
+        ("clear", ",,,"),
+    ):
+        page.ask(f'document.querySelector("[data-do=\\"{button}\\"]").click()')
+        assert page.ask(f"[{marked}, {grads}]") == [[button], shown]
+    page.ask(SET % json.dumps([{"sliders": {"w": 1}, "expression": "w", "presses": []}]))
+    assert page.ask(marked) == []
+
+
+def test_long_expression_is_wrapped_not_cut(opened: Callable[..., Page]) -> None:
+    page = opened("detach")
+    long = "(w ** 2).detach() * (3 * w) + torch.tanh(torch.tanh(torch.tanh(w)))"
+    page.ask(SET % json.dumps([{"sliders": {"w": 1}, "expression": long, "presses": []}]))
+    lines = "[...document.querySelectorAll('.part')[0].querySelectorAll('text')]"
+    label = page.ask(f"{lines}.slice(1, -2).map(e => e.textContent).join('')")
+    assert label.replace(" ", "") == long.replace(" ", "")
+
+
 def test_unreadable_expression_is_reported(opened: Callable[..., Page]) -> None:
     page = opened("valley")
     for wrong in ("", "w *", "(w", "w)", "torch.log(w)", "z", "w * x", "2 ** w", "w w"):

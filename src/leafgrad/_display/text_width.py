@@ -48,8 +48,14 @@ def wrap(text: str, width: int, indent: str = "", **options: bool) -> list[str]:
     return lines
 
 
+_NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d.]*(?:e[-+]?\d+)?")
+
+
 def elide(text: str, width: int) -> str:
-    """Leave out the middle of a text that is too long, more of its start than of its end."""
+    """Shorten a text that is too long: replace its middle by "...", most of it before the end.
+
+    A number at the cut is left out whole: the rest of it would read as another number.
+    """
     if cells(text) <= width:
         return text
     head = (width - len(GAP)) // 3
@@ -58,6 +64,12 @@ def elide(text: str, width: int) -> str:
         start = start[:-1]
     while cells(end) > width - len(GAP) - head:
         end = end[1:]
+    cut = len(text) - len(end)
+    for number in _NUMBER.finditer(text):
+        if number.start() < len(start) < number.end():
+            start = text[: number.start()]
+        if number.start() < cut < number.end():
+            end = text[number.end() :]
     return f"{start}{GAP}{end}"
 
 

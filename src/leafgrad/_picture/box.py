@@ -43,6 +43,7 @@ class Box:
         results: For a module, the shapes of its outputs that other boxes use.
         is_root: Whether a backward pass starts there.
         beyond: Its side, if it lies outside the module that the picture shows.
+        block: A number that the boxes of one repeated part share; None outside such parts.
     """
 
     alike: tuple[tuple[TracedNode, ...], ...]
@@ -54,6 +55,7 @@ class Box:
     results: tuple[Shape | None, ...] = ()
     is_root: bool = False
     beyond: Beyond | None = None
+    block: int | None = None
 
     @property
     def copies(self) -> int:

@@ -29,11 +29,13 @@ class Vertex:
         label: What makes it like others.
         edges: The places of the later vertices that it leads to, each with the output it means.
         members: The numbers of the nodes that it stands for, from the first to the last.
+        block: The first member of the repeated stretch that it belongs to; None if it is in none.
     """
 
     label: Hashable
     edges: tuple[tuple[int, int], ...]
     members: tuple[int, ...]
+    block: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -152,10 +154,11 @@ def _first_common_target(vertex: Vertex, other: Vertex, period: int) -> float:
 
 def _fold_run(vertices: Sequence[Vertex], run: Run) -> list[Vertex]:
     """Keep the first copy of a run, with the edges that leave the last and that reach any copy."""
+    block = vertices[run.first].members[0]
     kept = [
         *vertices[: run.first],
         *(
-            _merge(vertices[place : run.end : run.period], run)
+            replace(_merge(vertices[place : run.end : run.period], run), block=block)
             for place in range(run.first, run.first + run.period)
         ),
         *vertices[run.end :],

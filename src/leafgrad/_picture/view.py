@@ -209,6 +209,7 @@ class Viewer:
                 results=tuple(map(self._shape, outputs[vertex.members[0]])),
                 is_root=any(node.index in self.roots for node in first.nodes),
                 beyond=first.beyond,
+                block=vertex.block,
             )
 
     def _shape(self, output: Output) -> Shape | None:

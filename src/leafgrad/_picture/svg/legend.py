@@ -111,7 +111,8 @@ def _of_several(boxes: Sequence[Box]) -> Iterator[tuple[DrawSigns, str]]:
     if any(box.beyond is not None for box in boxes):
         yield _box("box beyond", CORNER), message("legend.beyond")
     if any(box.copies > 1 for box in boxes):
-        yield _letters("×2", "name", 0, 4), message("legend.copies")
+        yield _box("block", CORNER), message("legend.copies")
+        yield _letters("*", "name", 0, 4), message("legend.star")
 
 
 def _alarms(saved: Sequence[SavedTensor]) -> Iterator[tuple[DrawSigns, str]]:

@@ -56,6 +56,7 @@ font-size:{FACT_SIZE}px;max-width:none;height:auto}}
 .{CLASS} .frozen{{fill:none;stroke:currentColor;stroke-opacity:.6;stroke-dasharray:3 2}}
 .{CLASS} .input{{fill:none}}
 .{CLASS} .free{{stroke-dasharray:2 3}}
+.{CLASS} .block{{fill:currentColor;fill-opacity:.04;stroke:currentColor;stroke-opacity:.35}}
 .{CLASS} .beyond{{fill:none;stroke-dasharray:5 3}}
 .{CLASS} .links{{fill:none;stroke:currentColor;stroke-width:1.2;opacity:.6}}
 .{CLASS} .heads{{opacity:.8}}

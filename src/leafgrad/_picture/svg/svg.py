@@ -1,6 +1,6 @@
 """A traced graph as SVG."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -11,12 +11,12 @@ from leafgrad._messages import message
 from leafgrad._picture import text as graph_text
 from leafgrad._picture.alt_text import title
 from leafgrad._picture.box import View
-from leafgrad._picture.layout import Edge, Point, flip_layout, lay_out
+from leafgrad._picture.layout import Edge, Point, Position, flip_layout, lay_out
 from leafgrad._picture.picture_style import PictureStyle
 from leafgrad._picture.svg.boxes import MeasuredBox, draw, measure
 from leafgrad._picture.svg.heat import heat_of
 from leafgrad._picture.svg.legend import NO_LEGEND, legend
-from leafgrad._picture.svg.shapes import head
+from leafgrad._picture.svg.shapes import CORNER, head, rect
 from leafgrad._picture.svg.style import CLASS, FRAME, FRAME_STYLE, HEAT_STYLE, STYLE
 from leafgrad._picture.text import header
 from leafgrad._picture.view import Fold, view_of
@@ -28,6 +28,8 @@ LEAST_SCALE = 0.8
 
 MARGIN = 12.0
 HEAD = 6.0
+AROUND = 6.0
+STACKED = 4.0
 DEFAULT = PictureStyle()
 
 
@@ -91,6 +93,7 @@ def draw_view(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> Drawin
         element("title", text(title(graph))),
         *([] if style.is_brief else [_description(graph)]),
         element("style", Markup(STYLE if style.color is None else STYLE + HEAT_STYLE)),
+        *_blocks(measured, layout.positions),
         *_arrows(measured, edges, layout.paths),
         *map(draw, measured, layout.positions, heat.marks),
         *legends,
@@ -176,6 +179,22 @@ def layout_edges(view: View) -> list[Edge]:
         for source, box in enumerate(view.boxes)
         for target in box.edges
     ]
+
+
+def _blocks(measured: Sequence[MeasuredBox], positions: Sequence[Position]) -> Iterator[Markup]:
+    """Draw two stacked frames around the boxes of each repeated part."""
+    blocks = defaultdict[int | None, list[tuple[float, ...]]](list)
+    for one, at in zip(measured, positions, strict=True):
+        half = one.width / 2
+        sides = at.x - half, at.top, at.x + half, at.top + one.height
+        blocks[one.box.block].append(sides)
+    blocks.pop(None, None)
+    for parts in blocks.values():
+        lefts, tops, rights, bottoms = zip(*parts, strict=True)
+        left, top = min(lefts) - AROUND, min(tops) - AROUND
+        wide, high = max(rights) - left + AROUND, max(bottoms) - top + AROUND
+        for shift in (STACKED, 0.0):
+            yield rect("block", left + shift, top + shift, wide, high, CORNER)
 
 
 def _arrows(
