@@ -42,6 +42,12 @@ def test_repeats_of_chain_are_drawn_once(labels: str, shown: str) -> None:
     assert " ".join(f"{label}{copies}" for label, copies in found) == shown
 
 
+@pytest.mark.parametrize(("labels", "parts"), [("zabcabcabcz", 1), ("zaaazbbbz", 2), ("zabz", 0)])
+def test_repeated_part_has_two_stacked_frames(labels: str, parts: int) -> None:
+    picture = chain(labels).to_svg(fold=True, legend=False)
+    assert picture.count('class="block"') == 2 * parts
+
+
 def test_repeated_diamonds_are_folded() -> None:
     y = leaf(2).tanh()
     for _ in range(6):

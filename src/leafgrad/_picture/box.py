@@ -88,15 +88,8 @@ class Box:
         return [saved for node in self.members for saved in node.saved]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class View:
-    """Everything that a picture shows.
-
-    Attributes:
-        boxes: The boxes, each before the boxes that it leads to.
-    """
-
-    boxes: tuple[Box, ...]
+View = tuple[Box, ...]
+"""The boxes of a picture, each before the boxes that it leads to."""
 
 
 def title_with_class(path: str, module: TracedModule | None) -> str:

@@ -1,8 +1,7 @@
 """The text in the boxes of a picture."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from leafgrad import _autograd
 from leafgrad._display.units import count, first_few, shape_text, size, torch_name
@@ -28,8 +27,7 @@ SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 Style = Literal["name", "tensor", "fact", "alarm", "leaf", "frozen", "value", "grad"]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line of text.
 
     Attributes:

@@ -14,6 +14,7 @@ from leafgrad._graph.order import topological_order
 from leafgrad._messages import message
 
 MOST_MODULES = 4
+LEAST_MODULES = 3
 MOST_IN_FULL = 40
 
 Beyond = Literal["user", "input"]
@@ -61,10 +62,8 @@ def at_level(nodes: Sequence[TracedNode], levels: ModuleLevels, level: int) -> B
     return {path: None if end in opened else end for path, end in ends.items()}
 
 
-def first_level(
-    nodes: Sequence[TracedNode], levels: ModuleLevels, *, least: int, most_share: float
-) -> Boxes | None:
-    """Return the boxes for the first level with `least` modules, none with most of the nodes.
+def first_level(nodes: Sequence[TracedNode], levels: ModuleLevels) -> Boxes | None:
+    """Return the boxes for the first level with three modules, none with most of the nodes.
 
     If there is no such level, it is the deepest. If no module is known, return None.
     """
@@ -73,7 +72,7 @@ def first_level(
         boxes = at_level(nodes, levels, level)
         counts = Counter(boxes[node.module] for node in nodes)
         del counts[None]
-        if len(counts) >= least and max(counts.values()) <= most_share * len(nodes):
+        if len(counts) >= LEAST_MODULES and max(counts.values()) <= len(nodes) / 2:
             return boxes
     return at_level(nodes, levels, deepest) if deepest else None
 

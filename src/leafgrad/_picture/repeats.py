@@ -12,6 +12,7 @@ from functools import partial
 from itertools import chain, count, zip_longest
 from math import inf
 from operator import sub
+from typing import NamedTuple
 
 MOST_PERIODS = 4
 LEAST_SHARE = 1 / 50
@@ -38,8 +39,7 @@ class Vertex:
     block: int | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """Copies of a stretch, one right after the other."""
 
     first: int

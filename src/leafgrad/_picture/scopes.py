@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedNode
@@ -12,8 +12,7 @@ from leafgrad._picture.module_boxes import Beyond, ModuleBox, module_boxes
 from leafgrad._picture.view import Viewer
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """A module with a view of its own.
 
     Attributes:
@@ -36,8 +35,8 @@ def scopes(graph: Graph, *, most_boxes: int, most_in_all: int) -> Iterator[Scope
     left = most_in_all
     for path in insides.modules():
         view = insides.view(path)
-        if len(view.boxes) <= min(left, most_boxes):
-            left -= len(view.boxes)
+        if len(view) <= min(left, most_boxes):
+            left -= len(view)
             outer = [one for one in insides.viewer.levels.chain(path) if one in known]
             known.add(path)
             yield Scope(

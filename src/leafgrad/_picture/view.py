@@ -6,6 +6,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import chain
+from typing import Any
 
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
@@ -46,13 +47,10 @@ def view_of(graph: Graph, *, fold: Fold) -> View:
             the fold by module or by repeats.
     """
     modules = read_paths(fold)
-    graph = with_derivatives(graph)
-    check_modules(graph.nodes, modules)
+    check_modules(with_derivatives(graph).nodes, modules)
     if is_in_full(graph, fold):
         return Viewer(graph).in_full()
-    if fold is None:
-        return overview_of(graph)
-    return Viewer(graph).by_paths(modules)
+    return overview_of(graph) if fold is None else Viewer(graph).by_paths(modules)
 
 
 def is_in_full(graph: Graph, fold: Fold) -> bool:
@@ -64,23 +62,18 @@ def overview_of(graph: Graph) -> View:
     """Show the modules, or what repeats once if that leaves fewer boxes."""
     viewer = Viewer(graph)
     by_module = viewer.by_module()
-    if by_module is not None and len(by_module.boxes) <= MOST_IN_FULL:
+    if by_module is not None and len(by_module) <= MOST_IN_FULL:
         return by_module
-    by_repeats = viewer.by_paths(())
-    if by_module is not None and len(by_module.boxes) < len(by_repeats.boxes):
-        return by_module
-    return by_repeats
+    return min(filter(None, (viewer.by_paths(()), by_module)), key=len)
 
 
-def read_paths(fold: object) -> tuple[str, ...]:
+def read_paths(fold: Any) -> Collection[str]:
     """Return the paths of modules that `fold` names."""
     if fold is None or isinstance(fold, bool):
         return ()
     paths = (fold,) if isinstance(fold, str) else fold
-    if isinstance(paths, Collection) and paths:
-        texts = [path for path in paths if isinstance(path, str)]
-        if len(texts) == len(paths):
-            return tuple(texts)
+    if isinstance(paths, Collection) and paths and all(isinstance(path, str) for path in paths):
+        return paths
     raise TypeError(message("errors.picture.fold", came=fold))
 
 
@@ -131,13 +124,12 @@ class Viewer:
 
     def by_module(self) -> View | None:
         """Show the modules of the first level that has several; None if no module is known."""
-        boxes = first_level(self.own_nodes, self.levels, least=3, most_share=0.5)
+        boxes = first_level(self.own_nodes, self.levels)
         return None if boxes is None else self.view(module_boxes(self.own_nodes, boxes))
 
     def by_paths(self, patterns: Collection[str]) -> View:
         """Show the modules whose paths match, and other nodes one by one."""
-        boxes = match_modules(self.own_nodes, patterns)
-        return self.view(module_boxes(self.own_nodes, boxes))
+        return self.view(module_boxes(self.own_nodes, match_modules(self.own_nodes, patterns)))
 
     def view(self, parts: Sequence[ModuleBox], *, is_folded: bool = True) -> View:
         """Return the boxes of the parts.
@@ -148,13 +140,12 @@ class Viewer:
             parts = [*self._with_inputs(parts)]
         links = _links(parts)
         outputs = _used_outputs(parts, links)
-        labels: list[Hashable] = [None] * len(parts)
-        if is_folded:
-            labels = [*map(self._label, parts, outputs)]
+        labels = [
+            self._label(*pair) if is_folded else None for pair in zip(parts, outputs, strict=True)
+        ]
         vertices = [*_vertices(parts, labels, links, outputs)]
         vertices = fold_repeats(vertices) if is_folded else vertices
-        boxes = self._boxes(parts, vertices, outputs, is_folded=is_folded)
-        return View(boxes=tuple(boxes))
+        return tuple(self._boxes(parts, vertices, outputs, is_folded=is_folded))
 
     def _with_inputs(self, parts: Sequence[ModuleBox]) -> Iterator[ModuleBox]:
         """Yield the parts, then the inputs that they use."""
@@ -224,11 +215,7 @@ class Viewer:
             if leaves:
                 names = [leaf.leaf_name for leaf in leaves if leaf.leaf_name is not None]
                 uses = len(self._users[leaves[0].index])
-                yield FoldedLeaf(
-                    name=merge_names(names) or None,
-                    uses=uses,
-                    alike=tuple(leaves),
-                )
+                yield FoldedLeaf(name=merge_names(names) or None, uses=uses, alike=tuple(leaves))
 
 
 def _links(parts: Sequence[ModuleBox]) -> list[list[Link]]:

@@ -43,7 +43,7 @@ def embedded_page(graph: Graph) -> str:
     """
     instead, height = graph_text.html(graph), MOST_HEIGHT
     view = view_of(graph, fold=None)
-    if len(view.boxes) <= MOST_IN_NOTEBOOK:
+    if len(view) <= MOST_IN_NOTEBOOK:
         drawing = draw_view(graph, view)
         instead = image(drawing.markup, name=title(graph))
         height = min(drawing.height + AROUND, MOST_HEIGHT)
@@ -90,9 +90,12 @@ def page(graph: Graph, style: PictureStyle) -> str:
         "whole": model or message("page.graph"),
         "words": messages_of("page.script"),
     }
+    buttons = {"turn": style.direction == "backward"}
+    if len(wholes) > 1:
+        buttons["fold"] = start > 0
     code = resource("leafgrad._picture.html", "page.js")
     content = (
-        _header(graph, model, colors, style, is_in_full=start > 0, can_fold=len(wholes) > 1),
+        _header(model or title(graph), colors, style.color, buttons),
         element("main", element("div", picture, class_="view"), tabindex="0"),
         _footer(graph, has_modules=bool(inner), can_fold=len(wholes) > 1),
         *_scripts(data, packed),
@@ -103,21 +106,12 @@ def page(graph: Graph, style: PictureStyle) -> str:
 
 
 def _header(
-    graph: Graph,
-    model: str,
-    colors: list[Color],
-    style: PictureStyle,
-    *,
-    is_in_full: bool,
-    can_fold: bool,
+    heading: str, colors: list[Color], chosen: Color | None, buttons: Mapping[str, bool]
 ) -> Markup:
     """Return the title and the controls."""
-    buttons = {"turn": style.direction == "backward"}
-    if can_fold:
-        buttons["fold"] = is_in_full
     return element(
         "header",
-        element("h1", text(model or title(graph))),
+        element("h1", text(heading)),
         Markup(f'<nav aria-label="{text(message("page.modules"))}"></nav>'),
         element(
             "input",
@@ -129,7 +123,7 @@ def _header(
             _button(does, message(f"page.{does}"), aria_pressed=str(is_on).lower())
             for does, is_on in buttons.items()
         ),
-        _color_choice(colors, style.color),
+        _color_choice(colors, chosen),
         _button("out", "−", aria_label=message("page.zoom-out")),
         _button("in", "+", aria_label=message("page.zoom-in")),
         _button("fit", message("page.fit")),
@@ -165,8 +159,8 @@ def _scripts(facts: object, others: object) -> tuple[Markup, Markup]:
 def _wholes(graph: Graph) -> list[View]:
     """Return the graph folded and in full, if it is small enough and the two differ."""
     folded = overview_of(graph)
-    if len(folded.boxes) > MOST_BOXES:
-        raise ValueError(too_large(len(folded.boxes)))
+    if len(folded) > MOST_BOXES:
+        raise ValueError(too_large(len(folded)))
     if len(graph.nodes) > MOST_IN_VIEW:
         return [folded]
     full = view_of(graph, fold=False)
@@ -181,9 +175,9 @@ def _facts(
     ``opens`` has the number of the module that a box opens, -1 for none. ``heat`` has for each
     colour the class of each box, and the meaning of these classes.
     """
-    heats = {color: heat_of(view.boxes, color, hues) for color in colors}
+    heats = {color: heat_of(view, color, hues) for color in colors}
     return {
-        "opens": [numbers.get(box.path or "", -1) for box in view.boxes],
+        "opens": [numbers.get(box.path or "", -1) for box in view],
         "heat": {
             color: {"marks": heat.marks, "legend": heat.legend} for color, heat in heats.items()
         },

@@ -11,7 +11,6 @@ drawings few crossings: here the order within a layer follows from the tracks.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from leafgrad._picture.layout.geometry import Edge, Extent, Layout, Point, Position
 from leafgrad._picture.layout.layers import assign_layers
@@ -36,10 +35,9 @@ def lay_out(boxes: Sequence[Extent], edges: Sequence[Edge]) -> Layout:
 
 def flip_layout(boxes: Sequence[Extent], layout: Layout) -> Layout:
     """Turn a layout upside down: each y becomes ``height - y``, and each path is reversed."""
-    return replace(
-        layout,
+    return layout._replace(
         positions=tuple(
-            replace(at, top=layout.height - at.top - box.height)
+            at._replace(top=layout.height - at.top - box.height)
             for at, box in zip(layout.positions, boxes, strict=True)
         ),
         paths=tuple(

@@ -5,13 +5,12 @@ Out: a `Layout` of n positions, and for each edge the points of a polyline, in u
 with y growing downwards.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 Point = tuple[float, float]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Extent:
+class Extent(NamedTuple):
     """The size of a box to place.
 
     Attributes:
@@ -23,8 +22,7 @@ class Extent:
     height: float
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Edge:
+class Edge(NamedTuple):
     """An edge from the bottom of one box to the top of another.
 
     Attributes:
@@ -36,8 +34,7 @@ class Edge:
     target: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Position:
+class Position(NamedTuple):
     """Where a box is.
 
     Attributes:
@@ -51,8 +48,7 @@ class Position:
     layer: int
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """Where everything is.
 
     Attributes:

@@ -1,9 +1,9 @@
 """Colour by class, or by quantity: the larger the quantity in a box, the fuller its colour."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from math import ceil, log10
+from typing import NamedTuple
 
 from leafgrad._display.units import size
 from leafgrad._graph.memory import bytes_without_parameters
@@ -20,8 +20,7 @@ LEAST_RANGE = 1.0
 SCALE = tuple(f"heat-{step}" for step in range(1, STEPS + 1))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Heat:
+class Heat(NamedTuple):
     """The colours of boxes.
 
     Attributes:

@@ -1,7 +1,7 @@
 """The legend under a picture: facts about the graph, and the meaning of the signs."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from leafgrad._display.markup import Markup, element, path, text
 from leafgrad._display.text_width import OF_LATIN, wrap
@@ -27,8 +27,7 @@ DrawSigns = Callable[[float], Signs]
 """What draws a sign whose middle is so far down."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Legend:
+class Legend(NamedTuple):
     """A legend with its top left corner at (0, 0), and its size."""
 
     markup: Markup
@@ -73,7 +72,7 @@ def _text(content: str, x: float, y: float) -> Markup:
 def _entries(
     view: View, measured: Sequence[MeasuredBox], style: PictureStyle, heat: Heat
 ) -> Iterator[tuple[DrawSigns, str]]:
-    boxes = view.boxes
+    boxes = view
     if any(box.is_root for box in boxes):
         yield _root, message("legend.root")
     if any(box.edges for box in boxes):

@@ -2,8 +2,8 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, pairwise
+from typing import NamedTuple
 
 from leafgrad._display.markup import Markup, coordinate, element, path, text
 from leafgrad._graph.graph import Graph
@@ -36,11 +36,9 @@ DEFAULT = PictureStyle()
 def svg(graph: Graph, *, fold: Fold, style: PictureStyle) -> str:
     """Draw a graph, or raise an error if there would be too many boxes."""
     style.check(graph)
-    if fold is False and len(graph.nodes) > MOST_BOXES:
-        raise ValueError(too_large(len(graph.nodes)))
     view = view_of(graph, fold=fold)
-    if len(view.boxes) > MOST_BOXES:
-        raise ValueError(too_large(len(view.boxes)))
+    if len(view) > MOST_BOXES:
+        raise ValueError(too_large(len(view)))
     return draw_view(graph, view, style).markup
 
 
@@ -49,8 +47,7 @@ def too_large(boxes: int) -> str:
     return message("errors.picture.boxes", most=MOST_BOXES, count=boxes)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Drawing:
+class Drawing(NamedTuple):
     """A picture. The trunk is at x = 0.
 
     Attributes:
@@ -70,40 +67,41 @@ class Drawing:
 
 def draw_view(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> Drawing:
     """Draw a view."""
-    heat = heat_of(view.boxes, style.color, {})
+    heat = heat_of(view, style.color, {})
     measured, edges = measure_boxes(graph, view, style), layout_edges(view)
     extents = [box.extent() for box in measured]
     layout = lay_out(extents, edges)
     if style.is_forward:
         layout = flip_layout(extents, layout)
-    under = NO_LEGEND
-    if style.legend:
-        under = legend([*header(graph)], view, measured, style, heat)
+    under = legend([*header(graph)], view, measured, style, heat) if style.legend else NO_LEGEND
     middle = (layout.left + layout.right) / 2
     left = min(layout.left, middle - under.width / 2) - MARGIN
     right = max(layout.right, middle + under.width / 2) + MARGIN
-    height, legends = layout.height + 2 * MARGIN, []
+    height = layout.height + 2 * MARGIN
+    # Under the trunk, which is visible even if the picture is cut off.
+    x = max(left + MARGIN, min(-under.width / 2, right - MARGIN - under.width))
+    shift = f"translate({coordinate(x)} {coordinate(height)})"
     if style.legend:
-        # Under the trunk, which is visible even if the picture is cut off.
-        x = max(left + MARGIN, min(-under.width / 2, right - MARGIN - under.width))
-        shift = f"translate({coordinate(x)} {coordinate(height)})"
-        legends = [element("g", under.markup, class_="legend", transform=shift)]
         height += MARGIN + under.height
-    markup = _svg(
+    markup = element(
+        "svg",
         element("title", text(title(graph))),
         *([] if style.is_brief else [_description(graph)]),
         element("style", Markup(STYLE if style.color is None else STYLE + HEAT_STYLE)),
         *_blocks(measured, layout.positions),
         *_arrows(measured, edges, layout.paths),
         *map(draw, measured, layout.positions, heat.marks),
-        *legends,
-        left=left,
+        *([element("g", under.markup, class_="legend", transform=shift)] if style.legend else []),
+        xmlns="http://www.w3.org/2000/svg",
+        class_=CLASS,
+        style="max-width:none",  # a page that shrinks its pictures makes text too small
+        role="img",
         width=right - left,
         height=height,
+        viewBox=" ".join(map(coordinate, (left, -MARGIN, right - left, height))),
     )
-    ends = ((edge.source, edge.target) for edge in edges)
     return Drawing(
-        links=[pair[::-1] if style.is_forward else pair for pair in ends],
+        links=[edge[::-1] if style.is_forward else edge for edge in edges],
         left=left,
         width=right - left,
         height=height,
@@ -116,24 +114,10 @@ def _description(graph: Graph) -> Markup:
     return element("desc", Markup("\n".join(map(text, graph_text.text(graph).splitlines()))))
 
 
-def _svg(*content: Markup, left: float, width: float, height: float) -> Markup:
-    return element(
-        "svg",
-        *content,
-        xmlns="http://www.w3.org/2000/svg",
-        class_=CLASS,
-        style="max-width:none",  # a page that shrinks its pictures makes text too small
-        role="img",
-        width=width,
-        height=height,
-        viewBox=" ".join(map(coordinate, (left, -MARGIN, width, height))),
-    )
-
-
 def html(graph: Graph) -> str:
     """Return the picture for a notebook, or the text if the picture would be too large."""
     view = view_of(graph, fold=None)
-    if len(view.boxes) > MOST_IN_NOTEBOOK:
+    if len(view) > MOST_IN_NOTEBOOK:
         return graph_text.html(graph)
     return scrolling_frame(graph, draw_view(graph, view))
 
@@ -163,12 +147,12 @@ def scrolling_frame(graph: Graph, drawing: Drawing) -> Markup:
 
 def measure_boxes(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> list[MeasuredBox]:
     """Measure every box."""
-    arrivals = Counter(chain.from_iterable(box.edges for box in view.boxes))
+    arrivals = Counter(chain.from_iterable(box.edges for box in view))
     # data types and devices are written only where they differ
     with_kind = len({(node.dtype, node.device) for node in graph.nodes}) > 1
     return [
         measure(box, style=style, with_kind=with_kind, arrivals=arrivals[place])
-        for place, box in enumerate(view.boxes)
+        for place, box in enumerate(view)
     ]
 
 
@@ -176,7 +160,7 @@ def layout_edges(view: View) -> list[Edge]:
     """Return the edges between boxes."""
     return [
         Edge(source=source, target=target)
-        for source, box in enumerate(view.boxes)
+        for source, box in enumerate(view)
         for target in box.edges
     ]
 
