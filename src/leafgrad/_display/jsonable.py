@@ -16,12 +16,10 @@ def json_types(value: Any) -> Any:
 
     What JSON has no number for, such as NaN and complex numbers, is text.
     """
-    if value is None or isinstance(value, int):
+    if value is None or isinstance(value, int | str):
         return value
     if isinstance(value, float):  # JSON has no NaN and no infinity
         return value if isfinite(value) else str(value)
-    if isinstance(value, str):
-        return str(value)
     if isinstance(value, tuple):
         return [json_types(item) for item in value]
     if hasattr(value, "__dataclass_fields__"):

@@ -14,13 +14,8 @@ def cells(text: str) -> int:
     """Return the columns that a text takes: two for a wide letter, none for an accent."""
     if text.isascii():
         return len(text)
-    return sum(map(_cells_of_one, text))
-
-
-def _cells_of_one(character: str) -> int:
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+    spacing = (one for one in text if not unicodedata.combining(one))
+    return sum(2 if unicodedata.east_asian_width(one) in "WF" else 1 for one in spacing)
 
 
 _WORD = re.compile(

@@ -53,14 +53,11 @@ def lines(box: Box, *, made: str, direction: Direction) -> Iterator[Line]:
         return
     if node.is_leaf:
         yield Line(text=f"{node.leaf_name or message('box.leaf')}{times}", style="name")
-        yield Line(
-            text=message("box.leaf-of", shape=made) if node.leaf_name else made, style="tensor"
-        )
+        shape = message("box.leaf-of", shape=made) if node.leaf_name else made
+        yield Line(text=shape, style="tensor")
     else:
-        yield Line(
-            text=f"{order_sign(node)}{operation_name(node, direction)}{times}",
-            style="name",
-        )
+        operation = f"{order_sign(node)}{operation_name(node, direction)}"
+        yield Line(text=f"{operation}{times}", style="name")
         if named := " ".join(filter(None, (", ".join(node.tensor_names), made))):
             yield Line(text=named, style="tensor")
         if node.retains_grad:
@@ -113,7 +110,8 @@ def _lines_of_module(box: Box, times: str, *, made: str, direction: Direction) -
         return
     if box.copies == 1 and (value := value_text(box.node)) is not None:
         yield Line(text=message("box.value", value=value), style="value")
-    yield from arriving_lines(box)
+    if norms := arriving_norms(box):
+        yield Line(text=message("box.grad-norm", norm=_range(norms)), style="grad")
     yield from leaf_gradient_lines(box)
     yield from _alarms(box)
     yield from saved_lines(box.saved)
@@ -138,12 +136,6 @@ def _contents(box: Box, direction: Direction) -> str:
     if box.module is None:
         written = message("box.module", nodes=written)
     return message("box.each", contents=written) if box.copies > 1 else written
-
-
-def arriving_lines(box: Box) -> Iterator[Line]:
-    """Yield the norms of the gradients that arrive at the results of a module."""
-    if norms := arriving_norms(box):
-        yield Line(text=message("box.grad-norm", norm=_range(norms)), style="grad")
 
 
 def leaf_gradient_lines(box: Box) -> Iterator[Line]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.nodes import TracedNode
-from leafgrad._picture.box import View
+from leafgrad._picture.box import View, title_with_class
 from leafgrad._picture.input_nodes import InputEdge
 from leafgrad._picture.module_boxes import Beyond, ModuleBox, module_boxes
 from leafgrad._picture.view import Viewer
@@ -41,7 +41,7 @@ def scopes(graph: Graph, *, most_boxes: int, most_in_all: int) -> Iterator[Scope
             known.add(path)
             yield Scope(
                 path=path,
-                title=insides.viewer.title_of(path),
+                title=title_with_class(path, insides.viewer.modules.get(path)),
                 outer=outer[-1] if outer else None,
                 view=view,
             )

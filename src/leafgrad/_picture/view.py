@@ -13,7 +13,7 @@ from leafgrad._graph.memory import bytes_without_parameters
 from leafgrad._graph.modules import ModuleLevels
 from leafgrad._graph.nodes import Shape, TracedEdge, TracedNode
 from leafgrad._messages import message
-from leafgrad._picture.box import Box, FoldedLeaf, View, title_with_class
+from leafgrad._picture.box import Box, FoldedLeaf, View
 from leafgrad._picture.derivatives import with_derivatives
 from leafgrad._picture.input_nodes import InputEdge, with_inputs
 from leafgrad._picture.module_boxes import (
@@ -93,7 +93,7 @@ class Viewer:
         self.graph = with_inputs(with_derivatives(graph))
         self.roots = {node.index for node in graph.roots}
         self.levels = ModuleLevels(self.graph.modules)
-        self._modules = {module.path: module for module in self.graph.modules}
+        self.modules = {module.path: module for module in self.graph.modules}
 
     @cached_property
     def leaves(self) -> Mapping[int | None, TracedNode]:
@@ -113,10 +113,6 @@ class Viewer:
         for edge in self.graph.edges:
             users[edge.target].append(edge.source)
         return users
-
-    def title_of(self, path: str) -> str:
-        """Return the path of a module, with its class if known."""
-        return title_with_class(path, self._modules.get(path))
 
     def in_full(self) -> View:
         """Show every node."""
@@ -174,7 +170,7 @@ class Viewer:
 
     def _module_kind(self, path: str | None) -> Hashable:
         """Return a value that is equal for modules that look the same in a picture."""
-        module = self._modules.get(path or "") if path is not None else None
+        module = self.modules.get(path or "") if path is not None else None
         facts = module and replace(module, path="")
         return path and NUMBER.sub("*", path), facts
 
@@ -195,7 +191,7 @@ class Viewer:
                 edges=tuple(targets if path is None else dict.fromkeys(targets)),
                 name=None if path is None else merge_names([part.module or "" for part in alike]),
                 path=path,
-                module=None if path is None else self._modules.get(path),
+                module=None if path is None else self.modules.get(path),
                 leaves=tuple(self._folded_leaves(alike)) if is_folded and not first.beyond else (),
                 results=tuple(map(self._shape, outputs[vertex.members[0]])),
                 is_root=any(node.index in self.roots for node in first.nodes),

@@ -8,24 +8,22 @@ from leafgrad._messages import message
 from leafgrad._picture.box_text import number_lines
 from leafgrad._picture.input_nodes import InputEdge, with_inputs
 from leafgrad._steps import sentences
-from leafgrad._steps.step import Kind, Sign, Step, StepInPicture, Writing
+from leafgrad._steps.step import Kind, Sign, Step, Writing
 
 
-def steps(graph: Graph) -> Iterator[StepInPicture]:
-    """Yield the steps of a picture that has a box for each node."""
-    yield from _forward(graph)
-    yield from _backward(graph)
+def steps(graph: Graph) -> Iterator[tuple[Step, Sign]]:
+    """Yield the steps of both passes, each with its sign in a picture that has a box for each node.
 
-
-def _forward(graph: Graph) -> Iterator[StepInPicture]:
-    """Yield the values: the leaves, then the operations in the order in which they ran."""
+    The values come first, in the order in which the operations ran, then the gradients.
+    """
     for node in sorted(graph.nodes, key=age_order):
         if node.values:
             step = _step("value", node, sentences.describe_value(node, graph))
             yield step, Sign(box=node.index, writes=tuple(_numbers(node, "value")))
+    yield from _backward(graph)
 
 
-def _backward(graph: Graph) -> Iterator[StepInPicture]:
+def _backward(graph: Graph) -> Iterator[tuple[Step, Sign]]:
     """Yield the gradients, in the order in which the engine took the nodes."""
     arrows = _arrows(graph)
     for root in graph.roots:

@@ -10,7 +10,7 @@ from leafgrad._graph.nodes import short_name
 from leafgrad._messages import message
 from leafgrad._picture.alt_text import title
 from leafgrad._picture.picture_style import PictureStyle
-from leafgrad._picture.svg.svg import draw_view, scrolling_frame
+from leafgrad._picture.svg.svg import Drawing, draw_view, scrolling_frame
 from leafgrad._picture.view import view_of
 from leafgrad._steps import by_node
 
@@ -18,22 +18,18 @@ STYLE = PictureStyle(legend=False, is_brief=True, has_numbers=True)
 BUTTONS = ("first", "back", "next", "last")
 
 
-class Shown:
-    """A graph whose boxes have the names from the sentences, with its view and its steps."""
-
-    def __init__(self, graph: Graph) -> None:
-        """Name the boxes, and describe the steps."""
-        nodes = tuple(replace(node, tensor_names=(short_name(node),)) for node in graph.nodes)
-        roots = tuple(nodes[root.index] for root in graph.roots)
-        self.graph = replace(graph, nodes=nodes, roots=roots)
-        self.view = view_of(self.graph, fold=False)
-        self.steps = [*by_node.steps(graph)]
+def draw(graph: Graph) -> Drawing:
+    """Draw each node of a graph, with the names that the sentences use."""
+    nodes = tuple(replace(node, tensor_names=(short_name(node),)) for node in graph.nodes)
+    roots = tuple(nodes[root.index] for root in graph.roots)
+    named = replace(graph, nodes=nodes, roots=roots)
+    return draw_view(named, view_of(named, fold=False), STYLE)
 
 
-def page(shown: Shown) -> str:
+def page(graph: Graph) -> str:
     """Write a page that holds nothing else."""
-    name = message("player.title", graph=title(shown.graph))
-    content = element("main", fragment(shown))
+    name = message("player.title", graph=title(graph))
+    content = element("main", fragment(graph))
     return document(name, PAGE, content, resource("leafgrad._steps", "player.js"))
 
 
@@ -43,14 +39,14 @@ body{margin:1rem;font:16px/1.5 system-ui,sans-serif}
 """
 
 
-def fragment(shown: Shown) -> Markup:
+def fragment(graph: Graph) -> Markup:
     """Write what a notebook shows; without JavaScript it is the picture and the list."""
     buttons = []
     for action in BUTTONS:
         label, face = message(f"player.{action}"), message(f"player.face.{action}")
         name = {"data_do": action, "aria_label": label, "title": label}
         buttons.append(element("button", text(face), type="button", **name))
-    signs = [sign for _, sign in shown.steps]
+    signs = [sign for _, sign in by_node.steps(graph)]
     return element(
         "div",
         element("style", resource("leafgrad._steps", "player.css")),
@@ -62,8 +58,8 @@ def fragment(shown: Shown) -> Markup:
             ),
             class_="top",
         ),
-        scrolling_frame(shown.graph, draw_view(shown.graph, shown.view, STYLE)),
-        _sentences(shown, aria_label=message("player.all"), tabindex="0"),
+        scrolling_frame(graph, draw(graph)),
+        _sentences(graph, aria_label=message("player.all"), tabindex="0"),
         element("script", resource("leafgrad._steps", "player.js")),
         class_="leafgrad-steps",
         role="group",
@@ -76,17 +72,16 @@ def fragment(shown: Shown) -> Markup:
     )
 
 
-def in_a_notebook(shown: Shown) -> Markup:
+def in_a_notebook(graph: Graph) -> Markup:
     """Write the page in a frame of its own, and the picture and the list for want of trust."""
-    name = message("player.title", graph=title(shown.graph))
-    picture = image(draw_view(shown.graph, shown.view, STYLE).markup, name=name)
-    instead = Markup("".join([picture, _sentences(shown)]))
-    return embed_page(page(shown), name=name, height=HEIGHT, instead=instead)
+    name = message("player.title", graph=title(graph))
+    instead = Markup(image(draw(graph).markup, name=name) + _sentences(graph))
+    return embed_page(page(graph), name=name, height=HEIGHT, instead=instead)
 
 
 HEIGHT = 720.0
 
 
-def _sentences(shown: Shown, **attributes: str) -> Markup:
-    items = (element("li", text(step.sentence)) for step, _ in shown.steps)
+def _sentences(graph: Graph, **attributes: str) -> Markup:
+    items = (element("li", text(step.sentence)) for step, _ in by_node.steps(graph))
     return element("ol", *items, **attributes)

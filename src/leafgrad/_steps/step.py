@@ -42,7 +42,3 @@ class Sign:
     box: int
     arrows: tuple[int, ...] = ()
     writes: tuple[Writing, ...] = ()
-
-
-StepInPicture = tuple[Step, Sign]
-"""A step in words, and in the picture."""

@@ -7,7 +7,6 @@ from leafgrad._display.markup import visible
 from leafgrad._graph.graph import Graph
 from leafgrad._messages import message
 from leafgrad._steps import by_node, player
-from leafgrad._steps.player import Shown
 from leafgrad._steps.step import Step
 
 MOST_STEPS = 1000
@@ -27,10 +26,6 @@ class BackwardSteps:
     trace: Graph
     steps: tuple[Step, ...]
 
-    @property
-    def _shown(self) -> Shown:
-        return Shown(self.trace)
-
     def __str__(self) -> str:
         lines = (f"{n:2}. {step.sentence}" for n, step in enumerate(self.steps, start=1))
         return "\n".join(map(visible, lines))
@@ -39,10 +34,10 @@ class BackwardSteps:
         return f"<BackwardSteps: {len(self.steps)} of them>"
 
     def _repr_html_(self) -> str:
-        return player.fragment(self._shown)
+        return player.fragment(self.trace)
 
     def _repr_mimebundle_(self, **_: object) -> pages.Bundle:
-        return pages.bundle_of(self, lambda: player.in_a_notebook(self._shown))
+        return pages.bundle_of(self, lambda: player.in_a_notebook(self.trace))
 
     def show(self) -> None:
         """Show the steps: in the notebook that runs this, else as a page in a browser.
@@ -72,7 +67,7 @@ class BackwardSteps:
             >>> steps.to_html()[:15]
             '<!doctype html>'
         """
-        return player.page(self._shown)
+        return player.page(self.trace)
 
 
 def steps_of(graph: Graph) -> BackwardSteps:

@@ -9,7 +9,7 @@ from leafgrad._picture.alt_text import details
 from leafgrad._picture.box import Box
 from leafgrad._picture.box_text import Line, lines, output
 from leafgrad._picture.layout import Extent, Position
-from leafgrad._picture.picture_style import Direction, PictureStyle
+from leafgrad._picture.picture_style import PictureStyle
 from leafgrad._picture.svg.shapes import CORNER, OUTLINE, rect
 from leafgrad._picture.svg.style import FACT_SIZE, NAME_SIZE
 
@@ -33,24 +33,17 @@ class MeasuredBox:
         lines: The lines of text in it.
         width: Its width, without what is drawn around it.
         height: Its height, without what is drawn around it.
-        direction: The direction of the arrows.
     """
 
     box: Box
     lines: tuple[Line, ...]
     width: float
     height: float
-    direction: Direction
 
     @property
     def outline(self) -> float:
         """The room that is needed around it."""
         return OUTLINE if self.box.is_root else 0.0
-
-    @property
-    def is_without_gradient(self) -> bool:
-        """Whether it is an input, and arrows show gradients: none goes there."""
-        return self.box.input is not None and self.direction == "backward"
 
     def extent(self) -> Extent:
         """Return the room that it takes in the layout."""
@@ -68,11 +61,10 @@ def measure(box: Box, *, style: PictureStyle, with_kind: bool, arrivals: int) ->
         arrivals: The number of edges that lead to it.
     """
     result = "" if box.beyond == "user" else output(box, with_kind=with_kind)
-    direction = style.direction
     shown = (*BRIEF, "value", "grad") if style.has_numbers else BRIEF
     written = tuple(
         Line(text=elide(line.text, MOST_LETTERS), style=line.style)
-        for line in lines(box, made=result, direction=direction)
+        for line in lines(box, made=result, direction=style.direction)
         if not style.is_brief or line.style in shown
     )
     for_edges = EDGES_APART * (2 + max(len(box.edges), arrivals))
@@ -81,13 +73,7 @@ def measure(box: Box, *, style: PictureStyle, with_kind: bool, arrivals: int) ->
         lines=written,
         width=max(max(map(_width, written)) + 2 * PADDING, min(for_edges, MOST_FOR_EDGES)),
         height=sum(map(_height, written)) + 2 * PADDING,
-        direction=direction,
     )
-
-
-def _comes_from_outside(box: Box) -> bool:
-    """Return whether a box stands for a tensor that no operation of the graph computed."""
-    return box.node.is_leaf or box.input is not None
 
 
 def _width(line: Line) -> float:
@@ -114,7 +100,8 @@ def draw(measured: MeasuredBox, position: Position, mark: str) -> Markup:
 
 def _outlines(measured: MeasuredBox, left: float, top: float, mark: str) -> Iterator[Markup]:
     box, wide, high = measured.box, measured.width, measured.height
-    corner = min(high / 2, LEAF_CORNER) if _comes_from_outside(box) else CORNER
+    is_from_outside = box.node.is_leaf or box.input is not None
+    corner = min(high / 2, LEAF_CORNER) if is_from_outside else CORNER
     yield rect(" ".join(filter(None, [*_classes(box), mark])), left, top, wide, high, corner)
     if box.is_root:
         around = OUTLINE - 0.5

@@ -1,9 +1,9 @@
 """The legend under a picture: facts about the graph, and the meaning of the signs."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from leafgrad._display.markup import Markup, element, path, text
+from leafgrad._display.markup import Markup, coordinate, element, path, text
 from leafgrad._display.text_width import OF_LATIN, wrap
 from leafgrad._graph.nodes import SavedTensor
 from leafgrad._messages import message
@@ -22,9 +22,8 @@ LINE = 20.0
 WIDTH = 330.0
 """As wide as a phone shows without scrolling."""
 
-Signs = tuple[Markup, ...]
-DrawSigns = Callable[[float], Signs]
-"""What draws a sign whose middle is so far down."""
+Entry = tuple[Markup, str]
+"""A sign whose middle is at y = 0, and its meaning."""
 
 
 class Legend(NamedTuple):
@@ -60,7 +59,8 @@ def legend(
     markup = [_text(fact, 0, number * LINE) for number, fact in enumerate(fact_lines)]
     for number, (sign, meaning) in enumerate(entries):
         y = (len(fact_lines) + 0.4 + number) * LINE
-        markup += [*sign(y), _text(meaning, SIGN, y)]
+        place = f"translate(0 {coordinate(y)})"
+        markup.append(element("g", sign, _text(meaning, SIGN, 0), transform=place))
     lines = len(fact_lines) + 0.5 + len(entries)
     return Legend(markup=element("g", *markup), width=WIDTH, height=lines * LINE)
 
@@ -71,12 +71,15 @@ def _text(content: str, x: float, y: float) -> Markup:
 
 def _entries(
     view: View, measured: Sequence[MeasuredBox], style: PictureStyle, heat: Heat
-) -> Iterator[tuple[DrawSigns, str]]:
+) -> Iterator[Entry]:
     boxes = view
     if any(box.is_root for box in boxes):
-        yield _root, message("legend.root")
+        around = rect("root", MIDDLE - 16, -9, 32, 18, 8)
+        yield Markup(rect("box", MIDDLE - 13, -6, 26, 12, CORNER) + around), message("legend.root")
     if any(box.edges for box in boxes):
-        yield _arrow, message("legend.values" if style.is_forward else "legend.gradients")
+        line = element("path", class_="stub", d=path((MIDDLE, -8), "v10"))
+        meaning = message("legend.values" if style.is_forward else "legend.gradients")
+        yield Markup(line + head(MIDDLE, 8)), meaning
     yield from _in_boxes(measured)
     yield from _of_several(boxes)
     for marks, meaning in heat.legend:
@@ -84,7 +87,7 @@ def _entries(
     yield from _alarms([saved for box in boxes for saved in box.saved if box.beyond is None])
 
 
-def _in_boxes(measured: Sequence[MeasuredBox]) -> Iterator[tuple[DrawSigns, str]]:
+def _in_boxes(measured: Sequence[MeasuredBox]) -> Iterator[Entry]:
     """Yield the signs in the boxes of nodes, or at them."""
     boxes = [one.box for one in measured]
     if any(box.node.is_leaf or box.leaves for box in boxes):
@@ -96,12 +99,12 @@ def _in_boxes(measured: Sequence[MeasuredBox]) -> Iterator[tuple[DrawSigns, str]
         yield _box("frozen", 8.0), message("legend.frozen")
     for style in ("value", "grad"):
         if style in styles:
-            yield _letters(style, style, -1, 4), message(f"legend.{style}")
+            yield _letters(style, style), message(f"legend.{style}")
 
 
-def _of_several(boxes: Sequence[Box]) -> Iterator[tuple[DrawSigns, str]]:
+def _of_several(boxes: Sequence[Box]) -> Iterator[Entry]:
     if any(box.node.derivative_order for box in boxes):
-        yield _letters("∂ ∂²", "name", 0, 4), message("legend.order")
+        yield _letters("∂ ∂²", "name"), message("legend.order")
     modules = [box for box in boxes if box.name is not None and box.beyond is None]
     if modules:
         is_inferred = any(node.is_module_inferred for box in modules for node in box.members)
@@ -111,38 +114,26 @@ def _of_several(boxes: Sequence[Box]) -> Iterator[tuple[DrawSigns, str]]:
         yield _box("box beyond", CORNER), message("legend.beyond")
     if any(box.copies > 1 for box in boxes):
         yield _box("block", CORNER), message("legend.copies")
-        yield _letters("*", "name", 0, 4), message("legend.star")
+        yield _letters("*", "name"), message("legend.star")
 
 
-def _alarms(saved: Sequence[SavedTensor]) -> Iterator[tuple[DrawSigns, str]]:
+def _alarms(saved: Sequence[SavedTensor]) -> Iterator[Entry]:
     if any(one.state == "freed" for one in saved):
         yield _box("box freed", CORNER), message("legend.freed")
     if any(one.is_modified for one in saved):
         yield _box("box modified", CORNER), message("legend.modified")
 
 
-def _box(class_: str, corner: float) -> DrawSigns:
-    return lambda y: (rect(class_, MIDDLE - 14, y - 7, 28, 14, corner),)
+def _box(class_: str, corner: float) -> Markup:
+    return rect(class_, MIDDLE - 14, -7, 28, 14, corner)
 
 
-def _letters(written: str, class_: str, dx: int, dy: int) -> DrawSigns:
-    return lambda y: (element("text", text(written), class_=class_, x=MIDDLE + dx, y=y + dy),)
+def _letters(written: str, class_: str) -> Markup:
+    return element("text", text(written), class_=class_, x=MIDDLE, y=4)
 
 
-def _root(y: float) -> Signs:
-    around = rect("root", MIDDLE - 16, y - 9, 32, 18, 8)
-    return rect("box", MIDDLE - 13, y - 6, 26, 12, CORNER), around
-
-
-def _arrow(y: float) -> Signs:
-    line = element("path", class_="stub", d=path((MIDDLE, y - 8), "v10"))
-    return line, head(MIDDLE, y + 8)
-
-
-def _scale(marks: Sequence[str]) -> DrawSigns:
+def _scale(marks: Sequence[str]) -> Markup:
     """Draw one colour, or a scale from the palest to the fullest."""
     wide = 28 / max(len(marks), 1)
-    return lambda y: tuple(
-        rect(f"box {mark}", MIDDLE - 14 + wide * place, y - 7, wide, 14, 0)
-        for place, mark in enumerate(marks)
-    )
+    parts = enumerate(f"box {mark}" for mark in marks)
+    return Markup("".join(rect(part, MIDDLE - 14 + wide * n, -7, wide, 14, 0) for n, part in parts))

@@ -89,7 +89,7 @@ def draw_view(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> Drawin
         *([] if style.is_brief else [_description(graph)]),
         element("style", Markup(STYLE if style.color is None else STYLE + HEAT_STYLE)),
         *_blocks(measured, layout.positions),
-        *_arrows(measured, edges, layout.paths),
+        *_arrows(view, edges, layout.paths, style),
         *map(draw, measured, layout.positions, heat.marks),
         *([element("g", under.markup, class_="legend", transform=shift)] if style.legend else []),
         xmlns="http://www.w3.org/2000/svg",
@@ -182,10 +182,10 @@ def _blocks(measured: Sequence[MeasuredBox], positions: Sequence[Position]) -> I
 
 
 def _arrows(
-    measured: Sequence[MeasuredBox], edges: Sequence[Edge], paths: Sequence[Sequence[Point]]
+    view: View, edges: Sequence[Edge], paths: Sequence[Sequence[Point]], style: PictureStyle
 ) -> Iterator[Markup]:
-    """Draw the arrows and one head where they meet; edges to inputs have no head."""
-    is_free = [measured[edge.target].is_without_gradient for edge in edges]
+    """Draw the edges, and one head where several meet; no gradient flows to an input: no head."""
+    is_free = [view[e.target].input is not None and not style.is_forward for e in edges]
     heads = dict.fromkeys(
         points[-1] for points, free in zip(paths, is_free, strict=True) if not free
     )
