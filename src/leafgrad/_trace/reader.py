@@ -153,7 +153,7 @@ class GraphReader:
         numbers: dict[int | None, int] = {}  # storages are numbered as they come
         kept = defaultdict[int, list[SavedTensor]](list)
         for row in rows:
-            facts = row._asdict()
+            facts: dict[str, Any] = dict(zip(row._fields, row, strict=True))
             written, storage = facts.pop("written"), facts.pop("storage")
             if storage is not None:
                 numbers.setdefault(storage, len(numbers))
