@@ -65,7 +65,7 @@ def test_deleted_replicated_model_is_ignored(mesh: Any) -> None:
     del model
     gc.collect()
     assert [*_autograd.replicated_parameters(graph)] == []
-    with _autograd.reduction_put_off(graph):
+    with _autograd.postpone_static_graph_setup(graph):
         pass
 
 
@@ -103,7 +103,7 @@ def test_reduction_put_off_leaves_static_graph_unset(mesh: Any) -> None:
     model: Any = nn.parallel.DistributedDataParallel(nn.Linear(4, 2), static_graph=True)
     loss = model(torch.ones(1, 4)).sum()
     graph = [*_autograd.walk([loss.grad_fn])]
-    with _autograd.reduction_put_off(graph):
+    with _autograd.postpone_static_graph_setup(graph):
         torch.autograd.grad(loss, model.module.weight, retain_graph=True)
     seen = [model._static_graph_delay_allreduce_enqueued]
     with pytest.raises(
@@ -111,7 +111,7 @@ def test_reduction_put_off_leaves_static_graph_unset(mesh: Any) -> None:
     ):  # there is no other process to send it to
         torch.autograd.grad(loss, model.module.weight, retain_graph=True)
     seen.append(model._static_graph_delay_allreduce_enqueued)
-    with _autograd.reduction_put_off(graph):
+    with _autograd.postpone_static_graph_setup(graph):
         pass
     seen.append(model._static_graph_delay_allreduce_enqueued)
     assert seen == [False, True, True]

@@ -30,7 +30,7 @@ def test_retained_gradients_are_restored(*, is_filled: bool) -> None:
     if is_filled:
         z.backward(retain_graph=True)
     before = y.grad
-    with _autograd.retained_grads_kept():
+    with _autograd.preserve_retained_grads():
         torch.autograd.grad(z, x, retain_graph=True)
         assert y.grad == (4.0 if is_filled else 2.0)
     assert y.grad is before
@@ -40,7 +40,7 @@ def test_retained_gradients_are_restored(*, is_filled: bool) -> None:
 def test_retained_gradients_are_restored_after_error() -> None:
     x, y, z = retained()
     x.register_hook(lambda _: 1 / 0)
-    with pytest.raises(ZeroDivisionError), _autograd.retained_grads_kept():
+    with pytest.raises(ZeroDivisionError), _autograd.preserve_retained_grads():
         torch.autograd.grad(z, x)
     assert y.grad is None
 
@@ -50,7 +50,7 @@ def test_invalid_view_has_no_retained_gradient_to_restore() -> None:
     one, _ = x.unbind()
     one.retain_grad()
     x.mul_(2.0)
-    with _autograd.retained_grads_kept():
+    with _autograd.preserve_retained_grads():
         torch.autograd.grad(x.sum(), x)
 
 

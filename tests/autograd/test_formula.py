@@ -58,7 +58,7 @@ def test_write_into_view_is_not_a_builtin_formula() -> None:
     assert _autograd.is_write_into_view(node_of(result))
     assert not _autograd.is_own_formula(node_of(result))
     assert not _autograd.is_write_into_view(node_of(x * 1))
-    gradients = _autograd.backward_alone(node_of(result))
+    gradients = _autograd.sample_gradients(node_of(result))
     assert [(gradient > 0).tolist() for gradient in gradients] == [[False, True]]
 
 
@@ -67,11 +67,11 @@ def test_sent_through_node_skips_hooks() -> None:
     result = x * 3
     node = node_of(result)
     node.register_hook(lambda *_: pytest.fail("a hook ran"))
-    to_x, to_number = _autograd.sent_through(node, torch.tensor([1.0, 2.0]))
+    to_x, to_number = _autograd.call_backward(node, torch.tensor([1.0, 2.0]))
     assert to_x is not None
     assert to_x.tolist() == [3.0, 6.0]
     assert to_number is None
-    (to_x,) = _autograd.sent_through(node_of(x.sin()), torch.zeros(2))
+    (to_x,) = _autograd.call_backward(node_of(x.sin()), torch.zeros(2))
     assert to_x is not None
     assert to_x.tolist() == [0.0, 0.0]
 
@@ -79,7 +79,7 @@ def test_sent_through_node_skips_hooks() -> None:
 def test_once_differentiable_backward_leads_to_refusal() -> None:
     x = torch.ones(2, requires_grad=True)
     cube = outcome_of(CubeOnce, x)
-    (gradient,) = _autograd.backward_alone(node_of(cube))
+    (gradient,) = _autograd.sample_gradients(node_of(cube))
     assert _autograd.is_refusal(node_of(gradient))
     assert not _autograd.is_refusal(node_of(x.exp()))
 
@@ -111,8 +111,8 @@ def test_backward_alone_is_recorded_and_fires_no_hook() -> None:
     x = torch.full((2,), 2.0, requires_grad=True)
     result = outcome_of(Cube, x)
     result.register_hook(lambda _: pytest.fail("a hook ran"))
-    (gradient,) = _autograd.backward_alone(node_of(result))
-    assert torch.equal(gradient, 12 * _autograd.recorded_backward(node_of(result))[0][0])
+    (gradient,) = _autograd.sample_gradients(node_of(result))
+    assert torch.equal(gradient, 12 * _autograd.sample_backward(node_of(result))[0][0])
     assert gradient.requires_grad
     assert x.grad is None
 
@@ -120,7 +120,7 @@ def test_backward_alone_is_recorded_and_fires_no_hook() -> None:
 def test_recorded_backward_returns_a_gradient_for_each_edge() -> None:
     x = torch.ones(3, requires_grad=True)
     for result in (x * torch.ones(3), outcome_of(Cube, x)):
-        sent, gradients = _autograd.recorded_backward(node_of(result))
+        sent, gradients = _autograd.sample_backward(node_of(result))
         assert sent[0].requires_grad
         assert len({*sent[0].tolist(), 1.0, 2.0}) == 5
         assert [g is not None and g.requires_grad for g in gradients] == [
@@ -180,8 +180,8 @@ def test_once_differentiable_operation_is_detected(name: str) -> None:
     once = [node for node in graph if _autograd.is_once_differentiable(node)]
     assert [_autograd.node_name(node) for node in once] == [name]
     for _ in range(2):  # what was seen of kinds is remembered
-        assert not _autograd.records_gradient(graph)
-        assert _autograd.records_gradient([node for node in graph if node not in once])
+        assert not _autograd.all_twice_differentiable(graph)
+        assert _autograd.all_twice_differentiable([node for node in graph if node not in once])
     leaves: Any = [x for x in map(_autograd.leaf_variable, graph) if x is not None]
     gradients = torch.autograd.grad(y.sum(), leaves, create_graph=True)
     with pytest.raises(RuntimeError, match="is not implemented"):

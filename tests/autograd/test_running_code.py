@@ -249,7 +249,7 @@ def test_donated_buffers_are_restored_without_new_versions() -> None:
     node = y.grad_fn
     kept = [*node.saved_tensors]
     before = [(tensor.clone(), tensor._version) for tensor in kept]
-    with _autograd.donated_buffers_kept([node]):
+    with _autograd.preserve_donated_buffers([node]):
         assert not is_donating()
         for tensor in kept:
             tensor.detach().untyped_storage().fill_(0)
@@ -262,7 +262,7 @@ def test_donated_buffers_are_restored_without_new_versions() -> None:
 def test_donation_stays_on_without_compiled_code() -> None:
     y = torch.ones(2, requires_grad=True).exp()
     assert y.grad_fn is not None
-    with _autograd.donated_buffers_kept([y.grad_fn]):
+    with _autograd.preserve_donated_buffers([y.grad_fn]):
         assert is_donating()
 
 

@@ -134,9 +134,9 @@ def kept_in(seen: list[torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
 def test_saved_tensor_detached_in_place_is_detected() -> None:
     h = leaf(2) * 1
     sine, product = node_of(h.sin()), node_of(h * leaf(2))
-    assert not any(map(_autograd.keeps_detached, (sine, product)))
+    assert not any(map(_autograd.saved_a_detached_tensor, (sine, product)))
     h.detach_()
-    assert all(map(_autograd.keeps_detached, (sine, product)))
+    assert all(map(_autograd.saved_a_detached_tensor, (sine, product)))
 
 
 def test_unpackable_tensor_counts_as_attached() -> None:
@@ -150,7 +150,7 @@ def test_unpackable_tensor_counts_as_attached() -> None:
     h.detach_()
     made.detach_()
     written.add_(1)
-    assert not any(map(_autograd.keeps_detached, nodes))
+    assert not any(map(_autograd.saved_a_detached_tensor, nodes))
     assert not unpacked
     for tensor in outputs:
         tensor.sum().backward(retain_graph=True)
@@ -359,7 +359,7 @@ def test_checkpoint_recomputes_once_in_backward() -> None:
     outer = node_of(checkpoint(function, leaf(2), use_reentrant=False))
     inner = outer.next_functions[0][0]
     with torch.no_grad():
-        kept = _autograd.in_backward(
+        kept = _autograd.run_in_backward(
             lambda: [_autograd.kept(inner, "self"), _autograd.kept(outer, "result")]
         )
     assert [len(calls), *kept[0].tolist()] == [2, 1.0, 1.0]
@@ -482,6 +482,6 @@ def test_saved_tensors_are_at_hand_until_freed() -> None:
 def test_graph_after_its_backward_pass_is_detected(is_kept: bool) -> None:  # noqa: FBT001
     middle = leaf(2).sin()
     outputs = (middle + middle * 2).view(2, 1).t() + 1
-    assert not _autograd.was_passed(node_of(outputs))
+    assert not _autograd.was_freed(node_of(outputs))
     outputs.sum().backward(retain_graph=is_kept)
-    assert _autograd.was_passed(node_of(outputs)) != is_kept
+    assert _autograd.was_freed(node_of(outputs)) != is_kept

@@ -1,7 +1,8 @@
-"""The one door: every private or undocumented part of PyTorch that leafgrad relies on.
+"""Wrap every private or undocumented part of PyTorch that leafgrad uses.
 
-One fact a function, one test a fact in ``tests/autograd``, so that a PyTorch that moves shows here
-first.
+The rest of leafgrad calls these functions and never PyTorch's private names. Each function relies
+on one fact about PyTorch, and ``tests/autograd`` tests each fact. If a new PyTorch release changes
+one, those tests fail first.
 """
 
 from leafgrad._autograd.checkpoint import (
@@ -16,7 +17,7 @@ from leafgrad._autograd.compiled import (
 )
 from leafgrad._autograd.distributed import (
     handles_dtensor,
-    reduction_put_off,
+    postpone_static_graph_setup,
     replicated_parameters,
     sharded_parameters,
     spread,
@@ -24,15 +25,16 @@ from leafgrad._autograd.distributed import (
 from leafgrad._autograd.elements import below_autograd, lacking_memory, why_unread
 from leafgrad._autograd.engine import (
     Gradients,
-    donated_buffers_kept,
     gradients_of_all,
     is_memory_missing,
-    retained_grads_kept,
+    preserve_donated_buffers,
+    preserve_retained_grads,
     unseen_gradient,
-    watched_nodes,
+    watch_nodes,
 )
 from leafgrad._autograd.formula import (
-    backward_alone,
+    all_twice_differentiable,
+    call_backward,
     gives_zeros,
     hides_custom_function,
     hides_saved,
@@ -47,11 +49,10 @@ from leafgrad._autograd.formula import (
     kept_tensors,
     lacks_formula,
     may_give_zeros,
-    recorded_backward,
-    records_gradient,
     refuses,
     registered_backward,
-    sent_through,
+    sample_backward,
+    sample_gradients,
 )
 from leafgrad._autograd.forward import (
     Recomputation,
@@ -60,7 +61,6 @@ from leafgrad._autograd.forward import (
     as_number,
     detached,
     has_tangent,
-    in_backward,
     is_cast,
     is_intercepted,
     is_observed,
@@ -70,12 +70,13 @@ from leafgrad._autograd.forward import (
     kept_at_hand,
     kind_keeps,
     output_types,
+    pop_saved_tensors,
     reader_of_kept,
     reader_of_settings,
     results_in_slots,
+    run_in_backward,
     saved_is_at_hand,
-    taken,
-    was_passed,
+    was_freed,
     without_tangents,
 )
 from leafgrad._autograd.graph_structure import (
@@ -115,11 +116,11 @@ from leafgrad._autograd.running_code import (
 )
 from leafgrad._autograd.saved import (
     SavedFacts,
-    caches_kept,
     checkpointed_blocks,
-    keeps_detached,
     key_text,
+    preserve_checkpoint_caches,
     read_saved,
+    saved_a_detached_tensor,
     saved_slots,
     settings,
     signed,

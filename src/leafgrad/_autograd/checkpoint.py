@@ -1,4 +1,4 @@
-"""What `torch.utils.checkpoint` keeps of a block that it will run again."""
+"""Read the private state of `torch.utils.checkpoint` behind the saved tensors of a node."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from torch.utils._pytree import tree_leaves
 from leafgrad._autograd.node import forward_class
 
 
-def given_to_block(unpack_hook: Any, holder: object) -> Iterator[tuple[int, Any]]:
-    """Yield the tensors that a checkpointed block was called with, packed, each with its place.
+def block_inputs(unpack_hook: Any, holder: object) -> Iterator[tuple[int, Any]]:
+    """Yield the saved inputs of a checkpointed block, each with its position among the arguments.
 
-    None are shown while the block runs again, nor by a PyTorch that keeps them in another place.
+    Yield nothing while the block is being recomputed, or if this PyTorch stores the inputs
+    elsewhere.
     """
-    for frame in _frames_shown_at(unpack_hook, holder):
+    for frame in _checkpoint_frames(unpack_hook, holder):
         for place, kept in enumerate(getattr(frame, "saved_args", ())):
             if isinstance(kept, torch._C._autograd.SavedTensor):
                 yield place, kept
 
 
-def cached_of_block(unpack_hook: Any, holder: object) -> Iterator[tuple[torch.Tensor, int | None]]:
-    """Yield the results that selective checkpointing keeps of a block, each with its version.
+def cached_results(unpack_hook: Any, holder: object) -> Iterator[tuple[torch.Tensor, int | None]]:
+    """Yield each tensor that selective checkpointing cached for a block, with its required version.
 
-    That is the one at which backward wants it, None where backward takes any. What a hook has
-    packed is a tensor of another kind, or none, and is not asked for a version either.
+    Backward fails if the tensor has another version by then. The version is None if backward
+    accepts any version, or if a saved-tensor hook packed the tensor.
     """
     for context in _selective_contexts(unpack_hook, holder):
         for entry in tree_leaves(context.storage):
@@ -36,15 +37,19 @@ def cached_of_block(unpack_hook: Any, holder: object) -> Iterator[tuple[torch.Te
                 yield entry.val, None if is_any else entry.version
 
 
-def caches_of_block(unpack_hook: Any, holder: object) -> Iterator[Any]:
-    """Yield what selective checkpointing keeps of a block by operator, which backward uses up."""
+def result_caches(unpack_hook: Any, holder: object) -> Iterator[Any]:
+    """Yield the lists of results that selective checkpointing cached for a block, one per operator.
+
+    A backward pass removes the entries that it uses.
+    """
     for context in _selective_contexts(unpack_hook, holder):
         yield from context.storage.values()
 
 
 def _selective_contexts(unpack_hook: Any, holder: object) -> Iterator[Any]:
-    for frame in _frames_shown_at(unpack_hook, holder):
-        context = taken_along(frame.recompute_fn, "recompute_context")
+    """Yield the selective-checkpointing context of a block, if it has one."""
+    for frame in _checkpoint_frames(unpack_hook, holder):
+        context = captured_variable(frame.recompute_fn, "recompute_context")
         if isinstance(context, _CACHED):
             yield context
 
@@ -53,30 +58,34 @@ _CACHED: Any = getattr(torch.utils.checkpoint, "_CachedTorchDispatchMode", ())
 _ENTRY: Any = getattr(torch.utils.checkpoint, "_VersionWrapper", ())
 
 
-def _frames_shown_at(unpack_hook: Any, holder: object) -> Iterator[Any]:
-    """Yield what stands for the block, at one only of the many holders that lead to it.
+def _checkpoint_frames(unpack_hook: Any, holder: object) -> Iterator[Any]:
+    """Yield the checkpoint frame of a block, but only for the last holder that is still alive.
 
-    That is the last holder that is left, which is the first that backward asks for.
+    Every saved tensor of a block has a holder that leads to the same frame. Choosing one holder
+    avoids counting the block several times.
     """
-    frame = taken_along(unpack_hook, "frame")
+    frame = captured_variable(unpack_hook, "frame")
     left = (reference() for reference in reversed(getattr(frame, "weak_holders", ())))
     if next((one for one in left if one is not None), None) is holder:
         yield frame
 
 
-def taken_along(function: Any, name: str) -> Any:
-    """Return what a function has taken along from where it was defined, None where it has not."""
+def captured_variable(function: Any, name: str) -> Any:
+    """Return the value of a variable that a function captured in its closure, or None."""
     names = function.__code__.co_freevars
     return function.__closure__[names.index(name)].cell_contents if name in names else None
 
 
 def is_reentrant_checkpoint(node: Node) -> bool:
-    """Return whether the node stands for a block that a reentrant checkpoint runs again."""
+    """Return whether the node belongs to a block under reentrant checkpointing."""
     return forward_class(node) is torch.utils.checkpoint.CheckpointFunction
 
 
 def modules_of_reentrant_checkpoint(node: Node) -> list[torch.nn.Module]:
-    """Return the modules that a reentrant checkpoint runs, as far as its function shows them."""
+    """Return the modules that a reentrant checkpoint runs again in backward.
+
+    They are found if the checkpointed function is a module, a method of one or a closure over one.
+    """
     checkpointed: Any = node
     function = checkpointed.run_function
     cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]

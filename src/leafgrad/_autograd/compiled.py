@@ -1,4 +1,4 @@
-"""What compiled code saves and hands on, and how to be a part of it, or to stay out."""
+"""Read nodes that `torch.compile` made, and decide how leafgrad runs inside compiled code."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from leafgrad._autograd.node import forward_class
 
 
 def names_in_compiled_code(node: Node) -> tuple[str, ...]:
-    """Return the names of what a compiled function saved, in order; none where they are not kept.
+    """Return the names that compiled code uses for the tensors saved by its node, in order.
 
-    The graph of its backward takes the sizes that were saved, the tensors, and then the gradients.
+    Return nothing if PyTorch has not kept the backward graph. The inputs of that graph are the
+    saved sizes, the saved tensors and then the gradients.
     """
     compiled: Any = node
     lazy = getattr(forward_class(node), "_lazy_backward_info", None)
@@ -37,10 +38,10 @@ _OUTSIDE = f"leafgrad reads the graph that PyTorch records, {_UNCOMPILED}"
 
 
 def outside_compiled_code(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Return what calls a function as it is where `torch.compile` traces the caller.
+    """Return a function that breaks the compiled graph and then calls `function` uncompiled.
 
-    What `torch.compiler.disable` does, but without the compiler, which takes seconds to import,
-    where nobody compiles.
+    `torch.compiler.disable` does the same, but it imports the compiler, which takes seconds even if
+    nobody compiles.
     """
     disabled = _disable_dynamo(function)
 
@@ -52,9 +53,9 @@ def outside_compiled_code(function: Callable[Given, Result]) -> Callable[Given, 
 
 
 def _run_by_the_compiler(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Mark what runs while its caller is traced, as ``assume_constant_result`` does.
+    """Mark a function so that the compiler calls it while it traces the caller.
 
-    But without the compiler, as above.
+    `torch._dynamo.assume_constant_result` does the same, but it imports the compiler.
     """
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
@@ -62,7 +63,7 @@ def _run_by_the_compiler(function: Callable[Given, Result]) -> Callable[Given, R
 
 @_run_by_the_compiler
 def is_compiled_alone() -> bool:
-    """Return whether `torch.compile` traces a function of leafgrad by itself, and no caller."""
+    """Return whether `torch.compile` compiles a leafgrad function directly, not a caller of it."""
     tracer = torch._dynamo.symbolic_convert.InstructionTranslator.current_tx()
     return Path(tracer.f_code.co_filename).is_relative_to(_LEAFGRAD)
 
@@ -71,11 +72,11 @@ _LEAFGRAD = Path(__file__).parents[1]
 
 
 def node_of_compiled_code(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Return what calls a function as one node of the graph that `torch.compile` makes of a caller.
+    """Return a function that `torch.compile` records as a single node of the caller's graph.
 
-    What compiles the graph traces the operations within, and those of their backward. Before, the
-    node runs on fake tensors: where it raises there, the graph ends before the outermost call that
-    led to it, so that this runs as it is, and any error is its own.
+    The backend later traces the operations inside it and their backward. Before that, the compiler
+    calls the function on fake tensors. If that call raises, the graph ends before the outermost
+    call that led here, so the function then runs uncompiled and raises its own error.
     """
 
     def node(*args: Given.args, **kwargs: Given.kwargs) -> Result:
@@ -98,12 +99,12 @@ def node_of_compiled_code(function: Callable[Given, Result]) -> Callable[Given, 
 
 
 def is_without_values(tensor: torch.Tensor) -> bool:
-    """Return whether a tensor stands for one while code is compiled, and holds no numbers."""
+    """Return whether the tensor is a fake tensor, which has no values (used during compilation)."""
     return type(tensor) is not torch.Tensor and isinstance(tensor, torch._subclasses.FakeTensor)
 
 
 def _end_graph(reason: Exception) -> None:
-    """Let `torch.compile` run what cannot be traced as it is, or tell why where it may not."""
+    """End the compiled graph here, or raise an error with the reason if `fullgraph=True`."""
     why = next(iter(str(reason).splitlines()), type(reason).__name__)
     torch._dynamo.exc.unimplemented(
         gb_type="call of leafgrad that cannot be traced",

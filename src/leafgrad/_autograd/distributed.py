@@ -1,4 +1,4 @@
-"""Parameters and tensors that `torch.distributed` keeps in several processes."""
+"""Read parameters and tensors that `torch.distributed` splits or copies across processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from leafgrad._autograd.tensor import shape
 
 
 def spread(tensor: torch.Tensor) -> dict[str, Any]:
-    """Return how a DTensor is spread over processes, empty for any other tensor."""
+    """Return the `local_shape`, `placements` and `mesh` of a DTensor; an empty dict otherwise.
+
+    The keys are those of `TensorDescription`.
+    """
     if not issubclass(type(tensor), _loaded("torch.distributed.tensor", "DTensor", ())):
         return {}
     distributed: Any = tensor
@@ -30,9 +33,9 @@ def spread(tensor: torch.Tensor) -> dict[str, Any]:
 
 
 def handles_dtensor(node: Node) -> bool:
-    """Return whether the node makes a DTensor, takes one apart, or spreads one in another way.
+    """Return whether the node converts a tensor to or from a DTensor, or redistributes one.
 
-    Each hands on what arrives, spread as its input was.
+    These nodes pass the gradient on with the same placements that their input had.
     """
     return getattr(forward_class(node), "__module__", None) in _OF_DTENSOR
 
@@ -41,12 +44,12 @@ _OF_DTENSOR = {"torch.distributed.tensor._api", "torch.distributed.tensor._redis
 
 
 class Sharded(NamedTuple):
-    """A parameter of which `fully_shard` keeps a part in each process.
+    """A parameter that `fully_shard` (FSDP2) splits across processes.
 
     Attributes:
-        parameter: What the module has between two passes, and where the gradient is stored.
-        whole: The leaf that stands for it in a graph, put together from all parts.
-        fills_unused: Whether zeros stand in for its gradient where it is not used.
+        parameter: The shard that the module holds between passes. Its gradient is stored here.
+        whole: The unsharded parameter, which is the leaf in the graph.
+        fills_unused: Whether FSDP uses zeros as the gradient of an unused parameter.
     """
 
     parameter: torch.Tensor
@@ -55,7 +58,7 @@ class Sharded(NamedTuple):
 
 
 def sharded_parameters() -> Iterator[Sharded]:
-    """Yield each parameter that `fully_shard` keeps in parts and that was put together before."""
+    """Yield each FSDP2 parameter that has been unsharded at least once."""
     states = _loaded("torch.distributed._composable_state", "_module_state_mapping", {})
     for state in dict.fromkeys(reference() for reference in [*states.values()]):
         groups = getattr(state, "_fsdp_param_groups", [getattr(state, "_fsdp_param_group", None)])
@@ -70,9 +73,11 @@ def sharded_parameters() -> Iterator[Sharded]:
 
 
 def replicated_parameters(nodes: Iterable[Node]) -> Iterator[torch.Tensor]:
-    """Yield the parameters that get a gradient if any process has one for them.
+    """Yield the parameters that receive a gradient if any other process computes one for them.
 
-    Those are the ones of a `DistributedDataParallel` that looks for unused parameters.
+    These are the parameters of `DistributedDataParallel` models with
+    ``find_unused_parameters=True``. `nodes` are the nodes of a graph that such a model may have
+    recorded.
     """
     for model in _replicated(nodes):
         if model.process_group.size() > 1:
@@ -80,11 +85,11 @@ def replicated_parameters(nodes: Iterable[Node]) -> Iterator[torch.Tensor]:
 
 
 @contextmanager
-def reduction_put_off(nodes: Iterable[Node]) -> Iterator[None]:
-    """Leave it to the next pass to average the gradients of a model with a static graph.
+def postpone_static_graph_setup(nodes: Iterable[Node]) -> Iterator[None]:
+    """Run one backward pass without setting up the gradient averaging of a static graph.
 
-    The first pass through a `DistributedDataParallel` with ``static_graph=True`` sets that up, also
-    one that fills no gradient, after which no other pass averages anything.
+    The first backward pass through a `DistributedDataParallel` model with ``static_graph=True``
+    sets up the averaging, even if it fills no gradient. No later pass would then average anything.
     """
     waiting = [model for model in _replicated(nodes) if not getattr(model, _REDUCED, True)]
     for model in waiting:
@@ -97,7 +102,7 @@ def reduction_put_off(nodes: Iterable[Node]) -> Iterator[None]:
 
 
 def _replicated(nodes: Iterable[Node]) -> Iterator[Any]:
-    """Yield the models that stand behind their outputs in a graph, as most leave no trace in it."""
+    """Yield the `DistributedDataParallel` models whose output nodes are in a graph."""
     for node in nodes:
         if forward_class(node) is _SINK:
             sink: Any = node
@@ -111,5 +116,5 @@ _REDUCED = "_static_graph_delay_allreduce_enqueued"
 
 
 def _loaded(module: str, name: str, otherwise: Any) -> Any:
-    """Return what a module has if somebody has imported it, which takes a second."""
+    """Return an attribute of a module if the module is already imported, else `otherwise`."""
     return getattr(sys.modules.get(module), name, otherwise)

@@ -1,4 +1,4 @@
-"""Whether the elements of a tensor can be read, and how to compute with them unseen."""
+"""Check whether the elements of a tensor can be read, and compute with them unobserved."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from leafgrad._messages import message
 
 
 def why_unread(tensor: torch.Tensor) -> str | None:
-    """Return why PyTorch's own operations do not read the tensor's elements, None where they do.
+    """Return the reason why the elements of a tensor cannot be read, None if they can.
 
-    A read beyond the end of a storage that was made smaller kills the process. All but that and the
-    data type follows from the dispatch keys, of which there are few sets.
+    A read beyond the end of a storage that was resized would kill the process.
     """
     if functorch_wrapper(tensor):
         return message("unread.transform")
@@ -33,9 +32,10 @@ def why_unread(tensor: torch.Tensor) -> str | None:
 
 
 def lacking_memory(tensor: torch.Tensor) -> str | None:
-    """Return what is wrong with a tensor's storage: its owner may have let go of the memory.
+    """Return a message if a tensor's storage is too small for it, else None.
 
-    As FSDP does by ``untyped_storage().resize_(0)``. What has no single storage cannot lack it.
+    FSDP frees the storage of a parameter with ``untyped_storage().resize_(0)``. Tensors without a
+    single storage return None.
     """
     try:
         lack = _lack(tensor, torch.Tensor.untyped_storage(tensor).nbytes())
@@ -47,13 +47,13 @@ def lacking_memory(tensor: torch.Tensor) -> str | None:
 
 
 def _is_of_subclass(tensor: torch.Tensor) -> bool:
-    """Return whether a subclass stands between PyTorch's own operations and the elements."""
+    """Return whether a subclass intercepts the tensor's operations by ``__torch_dispatch__``."""
     return bool(torch._C._dispatch_keys(tensor).has(torch._C.DispatchKey.Python))
 
 
 def _lack(tensor: torch.Tensor, nbytes: int) -> str | None:
-    """Compare what a storage holds with the end of the tensor's last element in it."""
-    kind = torch.Tensor  # a subclass may change the methods
+    """Return a message if `nbytes` of storage end before the tensor's last element, else None."""
+    kind = torch.Tensor  # a subclass may override these methods
     size = kind.numel(tensor)
     if size and not kind.is_contiguous(tensor):
         sizes = zip(kind.size(tensor), kind.stride(tensor), strict=True)
@@ -63,7 +63,7 @@ def _lack(tensor: torch.Tensor, nbytes: int) -> str | None:
     return message("unread.too-short" if nbytes else "unread.empty")
 
 
-# The others are for packing bits, and no operation converts them.
+# No operation converts the remaining dtypes: they only pack bits.
 _READ = frozenset(
     dtype
     for name, dtype in vars(torch).items()
@@ -74,6 +74,6 @@ _READ = frozenset(
 
 @contextmanager
 def below_autograd() -> Iterator[None]:
-    """Compute what nobody is to know of: no graph, no mode and no subclass sees it."""
+    """Compute without recording a graph, and hide the operations from modes and subclasses."""
     with torch.no_grad(), unobserved(), torch._C._DisableTorchDispatch():
         yield

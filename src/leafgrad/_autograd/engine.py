@@ -1,4 +1,4 @@
-"""One real backward, watched node by node."""
+"""Run backward passes that leave the graph and every ``.grad`` unchanged."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch.autograd.graph import Node, _engine_run_backward
 
 from leafgrad._autograd.elements import lacking_memory
-from leafgrad._autograd.formula import is_compiled, sent_through
+from leafgrad._autograd.formula import call_backward, is_compiled
 from leafgrad._autograd.forward import CallInBackward
 from leafgrad._autograd.node import (
     ForwardOutput,
@@ -39,12 +39,13 @@ Visit = Callable[[Node, Gradients, Gradients], None]
 
 
 @contextmanager
-def watched_nodes(graph: Mapping[Node, Successors], visit: Visit) -> Iterator[None]:
-    """Call `visit` for each node that a backward takes, in the engine's order.
+def watch_nodes(graph: Mapping[Node, Successors], visit: Visit) -> Iterator[None]:
+    """Call `visit` for each node that a backward pass runs, in the order of the engine.
 
-    It gets the node, the gradients that arrived and, of a node that leads on, those that it passed
-    on, one an edge. A leaf is taken when its gradient is complete. PyTorch reads what a node saved
-    even where the memory is gone, which kills the process, so just before that this raises.
+    `visit` gets the node, the gradients that it passed on (one for each edge) and the gradients
+    that arrived. A leaf passes nothing on; it is visited when its gradient is complete. PyTorch
+    would read saved tensors whose memory was freed, which kills the process. An error is raised
+    before that.
     """
     with ExitStack() as handles:
         for node in graph:
@@ -60,7 +61,7 @@ def watched_nodes(graph: Mapping[Node, Successors], visit: Visit) -> Iterator[No
 
 
 def _check_memory(node: Node, _: Gradients) -> None:
-    """Raise where the memory of what the node saved is gone when its backward is about to run."""
+    """Raise an error if the memory of a tensor that the node saved was freed."""
     for slot in saved_slots(node):
         if slot.tensor is None or slot.state != "live":
             continue
@@ -71,21 +72,22 @@ def _check_memory(node: Node, _: Gradients) -> None:
 
 
 def is_memory_missing(nodes: Sequence[Node]) -> bool:
-    """Return whether the memory of anything that these nodes saved is gone."""
+    """Return whether the memory of any tensor that the nodes saved was freed."""
     slots = (slot for node in nodes for slot in saved_slots(node) if slot.state == "live")
     return any(slot.tensor is not None and lacking_memory(slot.tensor) for slot in slots)
 
 
 def _visit_leaf(visit: Visit, node: Node, gradient: torch.Tensor) -> None:
+    """Call `visit` with the gradient that arrived at a leaf."""
     visit(node, (), (gradient,))
 
 
 @contextmanager
-def retained_grads_kept() -> Iterator[None]:
-    """Put back the ``.grad`` of each result that retains it, wherever someone has it.
+def preserve_retained_grads() -> Iterator[None]:
+    """Restore the ``.grad`` of all tensors with ``retain_grad()`` after a backward pass.
 
-    A backward adds to them even where `torch.autograd.grad` started it, and no node shows which
-    tensors these are.
+    Even `torch.autograd.grad` adds to these. No node shows which tensors retain their gradient, so
+    all living tensors are searched.
     """
     with unobserved():
         retaining = [one for one in alive() if plain(one, "retains_grad")]
@@ -102,9 +104,10 @@ def retained_grads_kept() -> Iterator[None]:
 def gradients_of_all(
     outputs: torch.Tensor, inputs: Sequence[torch.Tensor], *, create_graph: bool
 ) -> Gradients:
-    """Return what `torch.autograd.grad` gives for ones, None where nothing arrives; free nothing.
+    """Return the gradients of the sum of `outputs` with respect to `inputs`, and keep the graph.
 
-    Without its checks of what it is given, which take as long as the pass through several layers.
+    The result is None for an input that `outputs` do not depend on. Unlike `torch.autograd.grad`,
+    this does not check its arguments, which would take as long as the pass through several layers.
     """
     ones = torch.ones_like(outputs)
     if torch.overrides.has_torch_function((outputs, *inputs)):
@@ -124,10 +127,12 @@ def gradients_of_all(
 
 
 @contextmanager
-def donated_buffers_kept(nodes: Iterable[Node]) -> Iterator[None]:
-    """Let compiled code run backward, and then write back what it had saved, behind the versions.
+def preserve_donated_buffers(nodes: Iterable[Node]) -> Iterator[None]:
+    """Allow compiled nodes to run backward, then restore the tensors that they had saved.
 
-    A gradient that it hands on may lie in that memory, so it is to be read before the end.
+    Inductor reuses the memory of saved tensors for gradients and therefore refuses to keep the
+    graph. The versions of the tensors do not change. Read the gradients before the context ends,
+    because they may lie in that memory.
     """
     compiled = [node for node in nodes if is_compiled(node)]
     if not compiled:
@@ -146,7 +151,7 @@ def donated_buffers_kept(nodes: Iterable[Node]) -> Iterator[None]:
 
 
 def _storages(nodes: Iterable[Node]) -> list[torch.UntypedStorage]:
-    """Return the memory of what nodes saved, each once."""
+    """Return the storages of the tensors that the nodes saved, each once."""
     slots = (slot for node in nodes for slot in saved_slots(node))
     kept = [slot.tensor for slot in slots if slot.state == "live" and slot.tensor is not None]
     found = {storage_identity(tensor): tensor for tensor in kept}
@@ -157,13 +162,19 @@ def _storages(nodes: Iterable[Node]) -> list[torch.UntypedStorage]:
 def unseen_gradient(
     outputs: torch.Tensor, inputs: Sequence[torch.Tensor], path: Path, weight: torch.Tensor
 ) -> torch.Tensor | None:
-    """Return what arrives at the start of a path for a gradient of `outputs`; free nothing.
+    """Return the gradient that arrives at the start of a path, without calling any hook.
 
-    The path leads to the tensors `inputs`. None if nothing arrives.
+    Return None if no gradient arrives. The graph is kept.
 
-    PyTorch's engine calls hooks before and after a node, so here each node is called by itself, in
-    the engine's stead: in the first node of a pass that ends there. So nodes know as in any pass
-    which gradients are asked for, and a checkpoint runs its function once.
+    PyTorch's engine calls hooks before and after a node. Therefore each node is called directly,
+    from within the first node of a real backward pass that stops there. Inside a real pass, nodes
+    know which gradients are needed, and a checkpoint recomputes its block only once.
+
+    Args:
+        outputs: The tensor that the path starts from.
+        inputs: The tensors that the path leads to.
+        path: The nodes between them.
+        weight: The gradient of `outputs`.
     """
     found: list[torch.Tensor | None] = []
 
@@ -174,28 +185,28 @@ def unseen_gradient(
     with unobserved():
         with torch.enable_grad():
             end = CallInBackward.apply(outputs, send_back)  # type: ignore[no-untyped-call]
-        # Where anomalies are looked for, PyTorch warns of the end of the pass.
+        # With anomaly detection, PyTorch would warn about the exception.
         with torch.autograd.set_detect_anomaly(False), suppress(_Ended):
             torch.autograd.grad(end, inputs, retain_graph=True, allow_unused=True)
     return found[0]
 
 
 class _Ended(Exception):  # noqa: N818 (not an error)
-    """Ends a pass before it comes to what somebody else made."""
+    """Stops a backward pass before it reaches the user's nodes."""
 
 
 def _sent_back(path: Path, weight: torch.Tensor) -> torch.Tensor | None:
-    """Send a gradient along the path, node by node."""
+    """Return the gradient at the start of a path, given the gradient `weight` at its end."""
     waiting: dict[Edge, torch.Tensor] = {path.end: weight}
     for node in reversed(path.nodes):
         outputs = forward_outputs(node)
         arrived = [waiting.pop((node, number), None) for number in range(len(outputs))]
         if all(gradient is None for gradient in arrived):
             continue
-        if forward_class(node) is not None:  # a custom function gets zeros in place of None
+        if forward_class(node) is not None:  # its backward expects zeros instead of None
             pairs = zip(outputs, arrived, strict=True)
             arrived = [_zeros(output) if given is None else given for output, given in pairs]
-        passed = zip(path.nodes[node], sent_through(node, *arrived), strict=True)
+        passed = zip(path.nodes[node], call_backward(node, *arrived), strict=True)
         for (after, number), gradient in passed:
             if after is None or gradient is None:
                 continue
@@ -207,12 +218,16 @@ def _sent_back(path: Path, weight: torch.Tensor) -> torch.Tensor | None:
 
 
 def _zeros(output: ForwardOutput) -> torch.Tensor | None:
+    """Return a zero gradient for an output of a node, None if its shape is unknown."""
     shape, dtype, device = output
     return None if shape is None else torch.zeros(shape, dtype=dtype, device=device)  # type: ignore[arg-type]
 
 
 def _fitted(gradient: torch.Tensor, output: ForwardOutput) -> torch.Tensor:
-    """Add up along axes that were broadcast, and cast, as the engine does between two nodes."""
+    """Sum and cast a gradient to the shape, dtype and device of the output that it belongs to.
+
+    The engine does the same between two nodes, for example after broadcasting.
+    """
     shape, dtype, device = output
     if shape is not None and tuple(gradient.shape) != shape:
         gradient = gradient.sum_to_size(shape)  # type: ignore[arg-type]

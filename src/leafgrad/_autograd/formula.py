@@ -1,4 +1,4 @@
-"""Whose formula a node runs in backward, what that records, and where there is none."""
+"""Find out which backward formula a node runs, whether it can be differentiated, and run it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import Node
 
-from leafgrad._autograd.checkpoint import taken_along
+from leafgrad._autograd.checkpoint import captured_variable
 from leafgrad._autograd.node import (
     forward_class,
     forward_outputs,
@@ -26,92 +26,94 @@ from leafgrad._autograd.saved import on_ctx, slots_on_ctx
 
 
 def is_own_formula(node: Node) -> bool:
-    """Return whether the node's backward is one of PyTorch's own formulas for its operations.
+    """Return whether the node runs one of PyTorch's own derivative formulas.
 
-    Those have a Python type each; what is defined elsewhere in C++ shares one type.
+    Each of these has its own Python type. Nodes that other C++ code defines share one type.
     """
     return forward_class(node) is None and not hides_saved(node)
 
 
 def hides_saved(node: Node) -> bool:
-    """Return whether Python is shown nothing of what the node saved, nor whether it saved anything.
+    """Return whether Python cannot see what the node saved.
 
-    So it is with C++ classes that have no Python type of their own, as those of most foreach
-    functions, and with writes into views.
+    This is the case for C++ classes without a Python type of their own (most foreach functions) and
+    for writes into views.
     """
     return type(node).__name__ in {"CppFunction", "CopySlices"}
 
 
 def is_scripted(node: Node) -> bool:
-    """Return whether the node runs a part of TorchScript code that its compiler differentiated.
+    """Return whether the node runs TorchScript code that the TorchScript compiler differentiated.
 
-    Which differentiates what that makes as well, or has it recorded.
+    Its backward can be differentiated again.
     """
     return node_name(node) == "DifferentiableGraphBackward"
 
 
 def is_write_into_view(node: Node) -> bool:
-    """Return whether the node stands for a write into a view, of which it hides the formula."""
+    """Return whether the node stands for an in-place write into a view (``CopySlices``)."""
     return node_name(node) == "CopySlices"
 
 
 def is_compiled(node: Node) -> bool:
-    """Return whether the node runs a backward that `torch.compile` made."""
+    """Return whether the node runs a backward that `torch.compile` generated."""
     return hasattr(forward_class(node), "_lazy_backward_info")
 
 
 def lacks_formula(node: Node) -> bool:
-    """Return whether the node stands for an operator without a backward, thus without gradient."""
+    """Return whether the node's operator has no backward, so that no gradient passes."""
     return node_name(node) == "WarnNotImplemented"
 
 
 def is_refusal(node: Node) -> bool:
-    """Return whether the node is the one that raises for ``@once_differentiable``."""
+    """Return whether the node is the one that raises the error of ``@once_differentiable``."""
     return node_name(node) == "Error"
 
 
 def is_training_batch_norm(node: Node) -> bool:
-    """Return whether the node normalises by statistics of the batch that it was given."""
+    """Return whether the node is a batch normalization that used the statistics of the batch."""
     return "BatchNorm" in node_name(node) and getattr(node, "_saved_training", False)
 
 
 def kept_tensors(node: Node) -> list[torch.Tensor]:
-    """Return the differentiable tensors that a custom function keeps, as its backward gets them."""
+    """Return the floating-point tensors that a custom function saved or stored on its ``ctx``."""
     custom: Any = node
     kept = [*custom.saved_tensors, *(slot.tensor for slot in slots_on_ctx(node))]
     return [t for t in kept if t is not None and (t.is_floating_point() or t.is_complex())]
 
 
 def keeps_array(node: Node) -> bool:
-    """Return whether a custom function keeps numbers in an array of another library, as numpy's.
+    """Return whether a custom function stores a floating-point array of NumPy on its ``ctx``.
 
-    Single numbers and arrays of integers are taken for settings.
+    Arrays of integers and arrays with a single number (no axes) do not count: they are settings.
     """
     arrays = [getattr(kept, "__array_interface__", None) for _, kept in on_ctx(node)]
     return any(one and one["shape"] and one["typestr"][1] in "fc" for one in arrays)
 
 
-def backward_alone(node: Node) -> list[torch.Tensor]:
-    """Run a node's backward by itself, as `recorded_backward` does, past the engine and its hooks.
+def sample_gradients(node: Node) -> list[torch.Tensor]:
+    """Return the gradients that a node computes from sample gradients, without those that are None.
 
-    The gradients are those of the inputs that need one, where the backward gives any.
+    Neither the engine nor its hooks run.
     """
-    return [gradient for gradient in recorded_backward(node)[1] if gradient is not None]
+    return [gradient for gradient in sample_backward(node)[1] if gradient is not None]
 
 
-def recorded_backward(node: Node) -> tuple[list[torch.Tensor], Sequence[torch.Tensor | None]]:
-    """Run a node's backward on gradients that require grad; return them, and one for each edge.
+def sample_backward(node: Node) -> tuple[list[torch.Tensor], Sequence[torch.Tensor | None]]:
+    """Run a node's backward on sample gradients that require grad, outside of the engine.
 
-    What is sent are numbers between 1 and 2, all different: differences of equal numbers would
-    cancel out.
+    The samples are distinct numbers between 1 and 2: differences of equal numbers would cancel out.
+
+    Returns:
+        The sample gradients, and the gradient for each edge (None where none is needed).
     """
     run: Any = node
-    sent = [_generic(output).requires_grad_() for output in run._input_metadata]
-    return sent, sent_through(node, *sent)
+    sent = [_sample_gradient(output).requires_grad_() for output in run._input_metadata]
+    return sent, call_backward(node, *sent)
 
 
-def _generic(output: Any) -> torch.Tensor:
-    """Return numbers for a result of this type: fractions of multiples of the golden ratio, + 1."""
+def _sample_gradient(output: Any) -> torch.Tensor:
+    """Return distinct numbers between 1 and 2 with the shape, dtype and device of an output."""
     count = torch.Size(output.shape).numel()
     numbers = 1 + torch.arange(1, count + 1, dtype=torch.float64, device="cpu") * _GOLDEN % 1
     return numbers.reshape(output.shape).to(dtype=output.dtype, device=output.device)
@@ -121,26 +123,32 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 def hides_custom_function(node: Node) -> bool:
-    """Return whether a write into a view hides the node of a custom function.
+    """Return whether a write into a view (``CopySlices``) hides the node of a custom function.
 
-    Its backward is run, as in `backward_alone`: of all that may be hidden, Python runs in it alone.
-    That is seen from a thread of its own, as a profiler of this one could not be put back.
+    The node's backward is run on sample gradients under a profiler. Only a custom function runs
+    Python code there. The profiler is set in a new thread, because one set in this thread could not
+    be restored.
     """
     ran: set[CodeType] = set()
 
     def run() -> None:
         sys.setprofile(lambda frame, *_: ran.add(frame.f_code))
-        backward_alone(node)
+        sample_gradients(node)
 
     with ThreadPoolExecutor(1) as apart:
         apart.submit(run).result()
     return BackwardCFunction.apply.__code__ in ran
 
 
-def sent_through(node: Node, *sent: torch.Tensor | None) -> Sequence[torch.Tensor | None]:
-    """Run a node's backward by itself on the gradients of its outputs, past engine and hooks.
+def call_backward(node: Node, *sent: torch.Tensor | None) -> Sequence[torch.Tensor | None]:
+    """Run a node's backward directly, without the engine and its hooks.
 
-    Each edge gets a gradient, or None where its input needs none.
+    Args:
+        node: The node.
+        sent: The gradient of each of the node's outputs.
+
+    Returns:
+        A gradient for each edge, None where the input needs none.
     """
     run: Any = node
     custom = forward_class(node) is not None
@@ -148,18 +156,18 @@ def sent_through(node: Node, *sent: torch.Tensor | None) -> Sequence[torch.Tenso
     gradients = gradients if isinstance(gradients, tuple) else (gradients,)
     if not custom:
         return gradients
-    pairs = zip(gradients, run.needs_input_grad, strict=False)  # there may be a few Nones more
+    pairs = zip(gradients, run.needs_input_grad, strict=False)  # trailing Nones are allowed
     needed = iter([gradient for gradient, is_needed in pairs if is_needed])
     return [None if after is None else next(needed) for after, _ in next_functions(node)]
 
 
 def is_once_differentiable(node: Node) -> bool:
-    """Return whether PyTorch has a formula for the node's operation, but none for that formula."""
+    """Return whether PyTorch can differentiate the node's operation once, but not twice."""
     return node_name(node) in _ONCE
 
 
-def records_gradient(nodes: Collection[Node]) -> bool:
-    """Return whether none of the nodes is one that `is_once_differentiable` tells."""
+def all_twice_differentiable(nodes: Collection[Node]) -> bool:
+    """Return whether PyTorch can differentiate the operations of all nodes at least twice."""
     if _RECORDED.issuperset(map(type, nodes)):
         return True
     if any(map(is_once_differentiable, nodes)):
@@ -173,7 +181,10 @@ _RECORDED = set[type[Node]]()
 
 
 def _raises(operation: str) -> bool:
-    """Return whether the node of a gradient only raises: one that computes saves what it needs."""
+    """Return whether the second derivative of an operation is not implemented in this PyTorch.
+
+    Its node then saves no tensors: it only raises an error.
+    """
     node = getattr(torch._C._functions, f"{operation}BackwardBackward0", None)
     return not any(name.startswith("_saved_") for name in dir(node))
 
@@ -207,19 +218,23 @@ _ONCE = {
 
 
 def registered_backward(function: Any) -> tuple[Any] | None:
-    """Return the backward that `torch.library` runs for an operator, in a tuple; None for others.
+    """Return the backward of an operator that was registered with `torch.library`, in a tuple.
 
-    It is None inside the tuple where none was registered, so that the node raises.
+    Return ``(None,)`` if no backward was registered for it, so that its node raises an error.
+    Return None for all other functions.
+
+    Args:
+        function: The `torch.autograd.Function` of a node, as `forward_class` returns it.
     """
     if getattr(function, "__module__", "") != "torch._library.autograd":
         return None
     backward = function.backward
-    backward = taken_along(backward, "orig_backward") or backward
-    return (getattr(taken_along(backward, "info"), "_backward_fn", None),)
+    backward = captured_variable(backward, "orig_backward") or backward
+    return (getattr(captured_variable(backward, "info"), "_backward_fn", None),)
 
 
 def refuses(node: Node) -> bool:
-    """Return whether the node raises once a gradient arrives, as no derivative is implemented."""
+    """Return whether the node raises an error when a gradient arrives: it has no derivative."""
     name = node_name(node)
     function = forward_class(node)
     if function is not None:
@@ -257,13 +272,13 @@ _REFUSING = {
 
 
 def may_give_zeros(node: Node) -> bool:
-    """Return whether any node of this name hands on zeros to one of its inputs."""
+    """Return whether nodes with this name may pass on gradients that are always zero."""
     operation = own_stem(node_name(node))
     return operation in _ZERO or operation in _SOMETIMES or operation in _STRAIGHT
 
 
 def gives_zeros(node: Node, place: int) -> bool:
-    """Return whether the node hands on zeros to this one of its inputs, as its formula says so."""
+    """Return whether the node's gradient for one input is zero, whatever gradient arrives."""
     operation = own_stem(node_name(node))
     if operation in _WRITTEN_OVER:
         return place == 0

@@ -1,4 +1,4 @@
-"""What a node kept of its forward operation: the arguments and tensors that backward needs."""
+"""Read what a node saved from the forward pass: the arguments and tensors that backward needs."""
 
 from __future__ import annotations
 
@@ -20,38 +20,42 @@ Result = TypeVar("Result")
 
 
 def kept(node: Node, name: str) -> Any:
-    """Return what the node saved under a name, as backward would get it.
+    """Return the argument or tensor that a node saved under a name, as its backward would get it.
 
-    A tensor comes with the graph that it was saved with. PyTorch raises where the graph was freed,
-    or the tensor was changed in place, and calls the hooks for saved tensors.
+    A tensor is still connected to its graph, and the hooks for saved tensors run. PyTorch raises an
+    error if the graph was freed or the tensor was changed in place.
     """
     value = getattr(node, f"_saved_{name}")
     return signed(value) if isinstance(value, (int, tuple)) else value
 
 
 def kind_keeps(kind: type[Node], name: str) -> bool:
-    """Return whether nodes of a kind save something under this name."""
+    """Return whether nodes of a type save an argument or tensor under this name."""
     return hasattr(kind, f"_saved_{name}")
 
 
 def reader_of_kept(*names: str) -> Callable[[Node], Any]:
-    """Return what reads the numbers that a node saved under some names, a tuple of two or more.
+    """Return a function that reads the saved arguments with these names from a node.
 
-    They are as PyTorch shows them, for `signed` to undo.
+    It returns a tuple for two or more names. Pass the result to `signed`: PyTorch shows negative
+    integers without their sign.
     """
     return attrgetter(*[f"_saved_{name}" for name in names])
 
 
 @cache
 def reader_of_settings(kind: type[Node]) -> Callable[[Node], Any]:
-    """Return what reads all that nodes of a kind of PyTorch's own saved, except tensors."""
+    """Return a function that reads all saved arguments, except tensors, from nodes of a type.
+
+    Use it only for types of PyTorch's own operations.
+    """
     names = [name for name in dir(kind) if name.startswith("_saved_")]
     names = [name for name in names if not hasattr(kind, f"_raw{name}")]
     return attrgetter(*names, "__class__")
 
 
 class Recomputation(Exception):  # noqa: N818 (not an error: there is another way)
-    """Raised where a checkpoint would run its function once more for each look."""
+    """Raised instead of letting a checkpoint recompute its block for one read of a saved tensor."""
 
 
 _REFUSAL = "leafgrad does not run a checkpointed function for one look at what was saved"
@@ -65,13 +69,13 @@ _refusal, _refuse, _allow = (
 
 
 def kept_at_hand(node: Node, name: str) -> Any:
-    """Return what `kept` does of a tensor, or raise `Recomputation`.
+    """Return a saved tensor; raise `Recomputation` if a checkpoint would have to recompute it.
 
-    Before a checkpoint runs its function, it pushes hooks for saved tensors. That is refused here,
-    which takes less time than to look for a checkpoint's hook.
+    A checkpoint pushes hooks for saved tensors before it recomputes its block. Forbidding these
+    hooks is faster than checking whether the tensor has a checkpoint's hook.
     """
     before = _refusal()
-    _refuse(_REFUSAL, False)  # noqa: FBT003 (whether to complain of hooks that are there)
+    _refuse(_REFUSAL, False)  # noqa: FBT003 (do not fail if hooks are set)
     try:
         return getattr(node, f"_saved_{name}")
     except RuntimeError as error:
@@ -83,7 +87,7 @@ def kept_at_hand(node: Node, name: str) -> Any:
 
 
 def _put_back(before: str | None) -> None:
-    """Let hooks refuse as they did before, or allow them again."""
+    """Restore the earlier setting for saved-tensor hooks: allow them, or refuse with a message."""
     if before is None:
         _allow()
     else:
@@ -91,9 +95,10 @@ def _put_back(before: str | None) -> None:
 
 
 def saved_is_at_hand(nodes: Iterable[Node]) -> bool:
-    """Read the tensors that nodes saved, as their backward would; False where one is computed anew.
+    """Return whether all tensors that the nodes saved can be read without recomputing any of them.
 
-    PyTorch raises where the graph was freed, or such a tensor was changed in place.
+    Each tensor is read as by the backward pass. PyTorch raises an error if the graph was freed or a
+    saved tensor was changed in place.
     """
     before = _refusal()
     _refuse(_REFUSAL, False)  # noqa: FBT003
@@ -109,10 +114,11 @@ def saved_is_at_hand(nodes: Iterable[Node]) -> bool:
     return True
 
 
-def was_passed(start: Node) -> bool:
-    """Return whether what a node saved, or those did behind it that it leads to, was freed.
+def was_freed(start: Node) -> bool:
+    """Return whether a backward pass freed the saved tensors of a node or of later nodes.
 
-    A pass that frees comes through one of them first, the first on each way that saved a tensor.
+    The search ends at the first nodes with saved tensors. A pass that frees the graph reaches one
+    of these before all others.
     """
     ahead, seen = [start], {start}
     while ahead:
@@ -129,18 +135,18 @@ def was_passed(start: Node) -> bool:
 
 
 def _read(node: Node) -> int:
-    """Read each tensor that a node saved, and return how many names it has for them."""
+    """Read every tensor that a node saved, and return the number of names that it saves under."""
     slots = SLOTS[type(node)]
     for _, public, _ in slots:
         getattr(node, public)
     return len(slots)
 
 
-def in_backward(compute: Callable[[], Result]) -> Result:
-    """Call a function in a backward pass of its own, which has no other effect.
+def run_in_backward(compute: Callable[[], Result]) -> Result:
+    """Call a function within a backward pass and return its result.
 
-    Within one pass a checkpointed function runs once more for all that its nodes did not save, and
-    not for each look at it; each of them can be looked at once.
+    The pass computes no gradients. During one pass, a checkpoint recomputes its block once for all
+    of its nodes, not once for each tensor that is read. Each tensor can be read once.
     """
     found: list[Result] = []
     with torch.enable_grad():
@@ -151,7 +157,7 @@ def in_backward(compute: Callable[[], Result]) -> Result:
 
 
 class CallInBackward(torch.autograd.Function):
-    """Does nothing but call a function in its backward."""
+    """Calls a function in its backward, and passes on no gradient."""
 
     @staticmethod
     def forward(ctx: Any, _: torch.Tensor, compute: Callable[[], None]) -> torch.Tensor:
@@ -165,44 +171,48 @@ class CallInBackward(torch.autograd.Function):
 
 
 def applied(function: type[torch.autograd.Function], *arguments: Any) -> Any:
-    """Apply a function to tensors that no transform of `torch.func` wraps, which is not looked for.
+    """Return the result of applying an autograd function to tensors.
 
-    That would take a quarter of what a small function takes in all.
+    If no `torch.func` transform is active, the check for wrapped tensors is skipped. It would take
+    a quarter of the time of a small function.
     """
     quick: Any = super(torch.autograd.Function, function)
     are_transformed = torch._C._are_functorch_transforms_active()
     return (function if are_transformed else quick).apply(*arguments)
 
 
-def taken(ctx: Any) -> list[Any]:
-    """Return what a custom function saved, kept alive by nothing else if backward is its last."""
+def pop_saved_tensors(ctx: Any) -> list[Any]:
+    """Return the saved tensors of a custom function, and remove them from its ``ctx``.
+
+    After the last backward pass, nothing else keeps them alive.
+    """
     saved = [*ctx.saved_tensors]
     ctx.maybe_clear_saved_tensors()
     return saved
 
 
 def is_transformed() -> bool:
-    """Return whether a transform of `torch.func` is on."""
+    """Return whether a `torch.func` transform is active."""
     return torch._C._are_functorch_transforms_active()
 
 
 def is_intercepted() -> bool:
-    """Return whether a mode or a transform may make other than plain tensors of computations."""
+    """Return whether a dispatch mode or a `torch.func` transform may intercept operations."""
     return torch._C._len_torch_dispatch_stack() > 0 or is_transformed()
 
 
 def is_observed(tensor: torch.Tensor) -> bool:
-    """Return whether a mode, a transform, forward mode AD or autocast changes what is computed."""
+    """Return whether a mode, transform, forward-mode AD or autocast may change operations here."""
     return is_intercepted() or forward_ad._current_level >= 0 or is_cast(tensor)
 
 
 def has_tangent(tensor: torch.Tensor) -> bool:
-    """Return whether forward mode AD carries a tangent along with the tensor."""
+    """Return whether the tensor carries a tangent of forward-mode AD."""
     return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
 
 
 def detached(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor without its graph, and with its tangent, which `detach` takes off."""
+    """Return the tensor without its graph but with its forward-mode tangent."""
     if not has_tangent(tensor):
         return tensor.detach()
     primal, tangent = forward_ad.unpack_dual(tensor)
@@ -211,19 +221,23 @@ def detached(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def without_tangents() -> AbstractContextManager[None]:
-    """Keep forward mode AD from following what is computed inside."""
+    """Disable forward-mode AD within the context."""
     return forward_ad._set_fwd_grad_enabled(False)  # noqa: FBT003
 
 
 def is_cast(tensor: torch.Tensor) -> bool:
-    """Return whether autocast is on for the tensor's device, which takes long to be asked for."""
+    """Return whether autocast is on for the tensor's device.
+
+    PyTorch is first asked whether any autocast is on, because that question is faster.
+    """
     return torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled(tensor.device.type)
 
 
 def as_number(tensor: torch.Tensor) -> float | None:
-    """Return the number that a tensor is, as PyTorch makes one of a number; None for any other.
+    """Return the number in a tensor that PyTorch may have made from a Python number, else None.
 
-    Of no axes, real, on the CPU, and a constant to whoever differentiates or intercepts.
+    The tensor must have no axes, be real, lie on the CPU and not require grad, and nothing may
+    intercept operations.
     """
     if tensor.dim() or tensor.requires_grad or type(tensor) is not torch.Tensor:
         return None
@@ -234,7 +248,7 @@ def as_number(tensor: torch.Tensor) -> float | None:
 
 
 class TensorType(Protocol):
-    """What a node knows of one tensor that its operation made."""
+    """The shape, dtype and device of one output of a node's forward operation."""
 
     shape: Sequence[int]
     dtype: torch.dtype
@@ -242,20 +256,20 @@ class TensorType(Protocol):
 
 
 def output_types(node: Node) -> Sequence[TensorType]:
-    """Return shape, dtype and device of each tensor that the node's operation made."""
+    """Return the shape, dtype and device of each output of the node's forward operation."""
     types: Sequence[TensorType] = getattr(node, "_input_metadata")  # noqa: B009 (not declared)
     return types
 
 
 def keeps(node: Node, name: str) -> bool:
-    """Return whether nodes of this kind have something saved under a name."""
+    """Return whether nodes of this node's type save an argument or tensor under this name."""
     return hasattr(type(node), f"_saved_{name}")
 
 
 def results_in_slots(node: Node) -> Iterator[tuple[Node, int, torch.Tensor]]:
-    """Yield results of operations among what a node saved: which output of which node each is.
+    """Yield the operation results among a node's saved tensors: node, output number and tensor.
 
-    Only what is as it was when it was saved, and read without a hook.
+    Skip tensors that were changed since they were saved, and tensors that a hook packed.
     """
     for slot in saved_slots(node):
         if slot.tensor is None or slot.state != "live" or slot.saved_version is None:

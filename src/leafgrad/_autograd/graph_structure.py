@@ -1,4 +1,4 @@
-"""Who leads to whom in graphs that may be gone, in numbers that outlive them."""
+"""Record which nodes lead to which, as numbers that remain valid after the graph is freed."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from leafgrad._autograd.traversal import keep_successors
 
 
 def number_of(tensor: torch.Tensor) -> int:
-    """Return a number for the tensor's place in the graph: the node's, below 0 for a leaf."""
+    """Return a number that identifies the tensor's node; it is negative for a leaf."""
     node = plain(_source(tensor), "grad_fn")
     return ~id(_source(tensor)) if node is None else _number(node)
 
 
 def number_if_valid(tensor: torch.Tensor) -> int | None:
-    """Return the same, None for a view of which PyTorch refuses to tell its place."""
+    """Return `number_of(tensor)`, or None for a view that PyTorch cannot place in the graph."""
     return None if is_invalid_view(tensor) else number_of(tensor)
 
 
 def _source(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor itself, or what a view shows that was taken while nothing was recorded.
+    """Return the tensor that has a place in the graph: the tensor itself, or the base of a view.
 
-    PyTorch refuses to say whether a view has a node if it was written into since.
+    A view that was taken without recording has no node of its own. PyTorch raises an error when it
+    is asked for the node of such a view after a write.
     """
     shown = base(tensor)
     if shown is None:
@@ -36,34 +37,42 @@ def _source(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _number(node: Node) -> int:
-    """Number a node: a leaf's as the leaf itself."""
+    """Return the number of a node; for a leaf's node, the number of the leaf tensor."""
     number = sequence_nr(node)
     return ~id(leaf_variable(node)) if number is None else number
 
 
 def numbers_after(node: Node) -> tuple[int, ...]:
-    """Return the numbers of the nodes that a node leads to, and of leaves."""
+    """Return the numbers of the nodes and leaves that a node passes gradients to."""
     successors = [after for after, _ in next_functions(node) if after is not None]
     return tuple(map(_number, successors))
 
 
 def numbers_after_refusal(tensor: torch.Tensor) -> tuple[int, ...]:
-    """Return those behind the node of a result that has no derivative; nothing for any other."""
+    """Return the numbers of the nodes behind a result that has no derivative.
+
+    Return nothing for any other tensor, and for views: reading the node of a written view would
+    create a node.
+    """
     if is_view(tensor):
-        return ()  # to ask one that was written into would record a node
+        return ()
     node = plain(tensor, "grad_fn")
     is_one = node is not None and node_name(node) == "NotImplemented"
     return numbers_after(node) if is_one else ()
 
 
 class GraphStructure:
-    """Grows by the graph behind a tensor, each node of which it looks at only once."""
+    """The edges of a growing graph, as numbers.
+
+    Attributes:
+        successors: The numbers of the nodes and leaves that each node passes gradients to.
+    """
 
     def __init__(self) -> None:
         self.successors: dict[int, tuple[int, ...]] = {}
 
     def add(self, tensor: torch.Tensor) -> int:
-        """Copy what the tensor depends on, as far as it is new, and number the tensor."""
+        """Add the graph behind a tensor, as far as it is new, and return the tensor's number."""
         node = plain(_source(tensor), "grad_fn")
         ahead = [] if node is None else [node]
         while ahead:
@@ -77,7 +86,7 @@ class GraphStructure:
         return number_of(tensor)
 
     def depend_on(self, tensor: torch.Tensor) -> set[int]:
-        """Return all the numbers whose gradient would go on to the tensor's, its own included."""
+        """Return the numbers of all nodes whose gradient reaches the tensor, its own included."""
         predecessors = defaultdict[int, list[int]](list)
         for number, successors in self.successors.items():
             for successor in successors:

@@ -1,4 +1,4 @@
-"""What a node of the graph is: its name, its neighbours and its operation."""
+"""Read the facts about a node: its name, its operation, its outputs and the nodes that follow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Successors = tuple[tuple[Node | None, int], ...]
 
 
 class ForwardOutput(NamedTuple):
-    """What a node knows of one tensor that its operation made."""
+    """The shape, dtype and device of one output of a node's forward operation."""
 
     shape: tuple[int | str, ...] | None
     dtype: torch.dtype
@@ -25,17 +25,19 @@ class ForwardOutput(NamedTuple):
 
 
 def node_name(node: Node) -> str:
-    """Return PyTorch's name of the node, without the C++ namespace (``type(node)`` may lie).
+    """Return PyTorch's name of the node without the C++ namespace, such as ``"MulBackward0"``.
 
-    A custom function may keep something under the attribute `name` of its ctx.
+    The method of the type is called, because a custom function may store an attribute `name` on its
+    ``ctx``.
     """
     return type(node).name(node).rpartition("::")[2]
 
 
 def has_lasting_type(node: Node) -> bool:
-    """Return whether the node's type is there for good, and tells its name and what that implies.
+    """Return whether the node's type belongs to one operation of PyTorch and exists forever.
 
-    So it is with PyTorch's own operations; custom functions go, and other C++ classes share a type.
+    Facts about these types can be cached. Custom functions may be deleted, and other C++ classes
+    share one type.
     """
     return type(node) in _OWN_TYPES
 
@@ -46,9 +48,10 @@ _OWN_TYPES = frozenset(
 
 
 def types_of_nodes(*operations: str) -> frozenset[type[Node]]:
-    """Return the types of the nodes that operations record, such as ``Mul``, as far as they exist.
+    """Return the node types of operations, such as ``"Mul"``, as far as this PyTorch has them.
 
-    Of an operation with overloads, it is that of the first one, unless a type is named.
+    An operation with overloads stands for its first one. A full name, such as ``"AddBackward1"``,
+    stands for that type.
     """
     names = (name if "Backward" in name else f"{name}Backward0" for name in operations)
     found = (getattr(torch._C._functions, name, None) for name in names)
@@ -56,18 +59,21 @@ def types_of_nodes(*operations: str) -> frozenset[type[Node]]:
 
 
 def next_functions(node: Node) -> Successors:
-    """Return each forward input's node (None where it needed no gradient) and its output number."""
+    """Return the node behind each forward input, and the number of the output that the input was.
+
+    The node is None for an input that needs no gradient.
+    """
     return node.next_functions
 
 
 def forward_outputs(node: Node) -> tuple[ForwardOutput, ...]:
-    """Return shape, dtype and device of each tensor that the node's operation made."""
+    """Return a copy of the shape, dtype and device of each output of the node's operation."""
     outputs = getattr(node, "_input_metadata")  # noqa: B009 (the class does not declare it)
     return tuple([ForwardOutput(_output_shape(one), one.dtype, one.device) for one in outputs])
 
 
 def _output_shape(output: Any) -> tuple[int | str, ...] | None:
-    """Return the shape of a forward output, None where it was a strided nested tensor."""
+    """Return the shape of a forward output, None for a strided nested tensor."""
     try:
         return extents(output.shape)
     except RuntimeError:
@@ -75,16 +81,15 @@ def _output_shape(output: Any) -> tuple[int | str, ...] | None:
 
 
 def is_of_its_own_type(node: Node) -> bool:
-    """Return whether all nodes of the Python type have this node's name.
+    """Return whether all nodes of the node's Python type have the same name.
 
-    PyTorch's own operations have a type each, and so have custom functions; what is defined
-    elsewhere in C++ shares one.
+    PyTorch's operations and custom functions have a type each. Other C++ nodes share one.
     """
     return type(node).__name__ != "CppFunction"
 
 
 def is_leaf_node(node: Node) -> bool:
-    """Return whether the node accumulates into a leaf tensor."""
+    """Return whether the node accumulates gradients into a leaf tensor."""
     return isinstance(node, ACCUMULATE_GRAD)
 
 
@@ -95,9 +100,9 @@ def leaf_variable(node: Node) -> torch.Tensor | None:
 
 
 def is_leaf_with_history(node: Node) -> bool:
-    """Return whether the leaf that the node accumulates into became a result, by a write in place.
+    """Return whether the leaf of the node is no longer a leaf after an in-place write.
 
-    That needs `requires_grad` to be switched off for the write. Backward refuses such a leaf.
+    This happens if `requires_grad` was switched off for the write. Backward refuses such a leaf.
     """
     leaf = leaf_variable(node)
     return leaf is not None and not is_invalid_view(leaf) and not plain(leaf, "is_leaf")
@@ -106,7 +111,7 @@ def is_leaf_with_history(node: Node) -> bool:
 def forward_class(node: Node) -> type[torch.autograd.Function] | None:
     """Return the custom `torch.autograd.Function` that made the node, None for any other node."""
     if not issubclass(type(node), torch._C._FunctionBase):
-        return None  # and no look for an attribute that nearly all nodes do not have
+        return None  # faster than looking for an attribute that most nodes lack
     return getattr(type(node), "_forward_cls", None)
 
 
@@ -114,34 +119,37 @@ _OF_NO_OPERATION = 2**64 - 1
 
 
 def sequence_nr(node: Node) -> int | None:
-    """Return the node's number, by which backward goes; None for a node that stands for a leaf."""
+    """Return the node's sequence number, None for the node of a leaf.
+
+    Backward runs the nodes with the highest numbers first.
+    """
     number: int = node._sequence_nr()
     return None if number == _OF_NO_OPERATION else number
 
 
-# The number that the next node of this thread will get. As it is: a recording asks all the time.
+# Returns the number that the next node of this thread will get. Not wrapped: it is called often.
 next_sequence_nr: Callable[[], int] = torch._C._autograd._get_sequence_nr
 
 
 _BACKWARD = re.compile(r"Backward\d*$")
-_OWN_BACKWARD = re.compile(r"Backward(\d+|s)$")  # which no custom function's node ends in
+_OWN_BACKWARD = re.compile(r"Backward(\d+|s)$")  # names of custom functions end differently
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])|(?<=[0-9][A-Z])(?=[A-Z])")
 
 
 def stem(node_name: str) -> str:
-    """Return what a node's name says of its operation, ``Mul`` of ``MulBackward0``."""
+    """Return the operation in a node's name: ``"Mul"`` for ``"MulBackward0"``."""
     return _BACKWARD.sub("", node_name)
 
 
 def own_stem(node_name: str) -> str:
-    """Return what the name of a node of PyTorch's own says of its operation, else all of it."""
+    """Return the operation in the name of a PyTorch node; other names are returned unchanged."""
     return _OWN_BACKWARD.sub("", node_name)
 
 
 def operator_name(node_name: str) -> str | None:
-    """Return the operator behind one of PyTorch's own formulas, None for other nodes.
+    """Return the operator behind a node name: ``"avg_pool2d"`` for ``"AvgPool2DBackward0"``.
 
-    PyTorch makes ``MaxPool2DWithIndicesBackward0`` of ``max_pool2d_with_indices``.
+    Return None for a name without ``Backward`` at the end.
     """
     name = stem(node_name)
     return None if name == node_name else _WORD.sub("_", name).lower()

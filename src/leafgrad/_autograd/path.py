@@ -1,4 +1,4 @@
-"""Where the gradient of a tensor arrives, and the path that it takes there."""
+"""Find the node where the gradient of a tensor arrives, and the path from outputs to inputs."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from leafgrad._autograd.traversal import Edge, walk_to
 
 
 def gradient_edge(tensor: torch.Tensor) -> tuple[Node, int] | None:
-    """Return the node at which the tensor's gradient arrives, and which output of it this is.
+    """Return the node where the tensor's gradient arrives, and the number of its output; or None.
 
-    None where no gradient can arrive. A leaf's node may be made for the occasion.
+    None means that no gradient can arrive. PyTorch may create the node of a leaf for this.
     """
     node = plain(tensor, "grad_fn")
     if node is not None:
@@ -27,10 +27,9 @@ def gradient_edge(tensor: torch.Tensor) -> tuple[Node, int] | None:
 
 
 def edge_by_use(tensor: torch.Tensor) -> Edge | None:
-    """Return the node at which the tensor's gradient arrives, None where no gradient can.
+    """Return the node where the tensor's gradient arrives, and the number of its output; or None.
 
-    For a leaf, this thread records a use of it: `gradient_edge` leaves no trace, at many times the
-    cost.
+    For a leaf this is much faster than `gradient_edge`, but it records an operation in this thread.
     """
     if (node := plain(tensor, "grad_fn")) is not None:
         return node, plain(tensor, "output_nr")
@@ -41,22 +40,23 @@ def edge_by_use(tensor: torch.Tensor) -> Edge | None:
 
 
 def has_accumulator(leaf: torch.Tensor) -> bool:
-    """Return whether a gradient has somewhere to go at a leaf that says that it requires grad.
+    """Return whether the gradient of a leaf that requires grad can be stored.
 
-    A view says so as soon as its base does, with or without a flag of its own.
+    It cannot for a view that only requires grad because its base does.
     """
     return not is_view(leaf) or _gradient_target(leaf) is not None
 
 
 def _gradient_target(leaf: torch.Tensor) -> Node | None:
-    """Return the node that a gradient of `leaf` goes to, by recording a use of it.
+    """Return the node that accumulates the gradient of `leaf`, found by recording a use of it.
 
-    In a thread of its own: modes, hooks and sequence numbers of the caller's stay out of it.
+    The use is recorded in a new thread, so that it changes no sequence number and calls no mode or
+    hook of this thread.
     """
     found: list[Node | None] = []
 
     def record() -> None:
-        with unobserved(), suppress(RuntimeError):  # nested tensors fail, after they were recorded
+        with unobserved(), suppress(RuntimeError):  # nested tensors fail after they were recorded
             _Use.apply(leaf, found)  # type: ignore[no-untyped-call]
 
     thread = threading.Thread(target=record)
@@ -66,7 +66,7 @@ def _gradient_target(leaf: torch.Tensor) -> Node | None:
 
 
 class _Use(torch.autograd.Function):
-    """Uses a tensor without an operation on it, and shows where its gradient would go."""
+    """Stores the node of its input in `found`, without any operation on it."""
 
     @staticmethod
     def forward(ctx: Any, _: torch.Tensor, found: list[Node | None]) -> None:
@@ -74,13 +74,12 @@ class _Use(torch.autograd.Function):
 
 
 class Path(NamedTuple):
-    """The way from inputs to outputs.
+    """The nodes between inputs and outputs.
 
     Attributes:
-        nodes: Each with its successors, in the order of the operations: what a node's inputs come
-            from stands before it.
-        start: Where the gradient of the inputs arrives.
-        end: Where the gradient of the outputs arrives.
+        nodes: Each node with its successors. A node comes after the nodes of its inputs.
+        start: The edge where the gradient of the inputs arrives.
+        end: The edge where the gradient of the outputs arrives.
     """
 
     nodes: dict[Node, Successors]
@@ -89,7 +88,7 @@ class Path(NamedTuple):
 
 
 def path_between(outputs: torch.Tensor, inputs: torch.Tensor) -> Path | None:
-    """Return the nodes on every path from `outputs` to `inputs`, None where there is no path."""
+    """Return the nodes on every path from `outputs` to `inputs`, None if there is no path."""
     root = edge_by_use(outputs)
     if root is None:
         return None

@@ -1,4 +1,4 @@
-"""What PyTorch's own code is doing, by the frames that run it."""
+"""Recognize PyTorch's own code while it runs: optimizers, gradient modes, hooks and parameters."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from torch.nn.modules import module
 from torch.utils.hooks import RemovableHandle
 
 SET_GRAD_ENABLED: Callable[[bool], None] = torch._C._set_grad_enabled
-"""What each way to switch gradients on or off calls, and a `TorchFunctionMode` is shown."""
+"""The function that every gradient mode calls. A `TorchFunctionMode` sees these calls."""
 
 
 def stepping_optimizer(frame: FrameType) -> str | None:
-    """Return the class of the optimizer whose step this frame of PyTorch's wraps, None for others.
+    """Return the class name of the optimizer whose ``step()`` a frame wraps, None for other frames.
 
-    Each subclass of `torch.optim.Optimizer` has its ``step()`` wrapped when one is made.
+    PyTorch wraps the ``step()`` of every optimizer class when an optimizer is created.
     """
     code = frame.f_code
     if code.co_name != "wrapper" or code.co_filename != _OPTIMIZER:
@@ -29,7 +29,7 @@ def stepping_optimizer(frame: FrameType) -> str | None:
 
 
 def is_plain_optimizer(optimizer: torch.optim.Optimizer) -> bool:
-    """Return whether only code of PyTorch's own runs in an optimizer's step, unrecorded."""
+    """Return whether the optimizer's step runs only PyTorch's own code and records no graph."""
     hooks = optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks
     is_own = type(optimizer).__module__.startswith("torch.optim.")
     return is_own and not any(hooks) and not optimizer.defaults.get("differentiable")
@@ -39,7 +39,7 @@ _OPTIMIZER = torch.optim.Optimizer.profile_hook_step.__code__.co_filename
 
 
 def is_grad_mode(file: str) -> bool:
-    """Return whether a file is of what switches gradients on and off, or of a module's call."""
+    """Return whether a file contains PyTorch's code for gradient modes or module calls."""
     return file in _GRAD_MODE
 
 
@@ -51,10 +51,10 @@ _GRAD_MODE = {
 
 
 def remove_hook_on_all(handle: RemovableHandle) -> None:
-    """Remove a hook on all modules, with the note that it takes keyword arguments.
+    """Remove a global module hook that was registered with ``with_kwargs=True``.
 
-    ``remove()`` alone leaves that note in ``_global_forward_hooks_with_kwargs``, by which PyTorch
-    takes it that there are hooks: each call of a module is slower, and a compiled one warns.
+    ``remove()`` leaves an entry in ``_global_forward_hooks_with_kwargs``. PyTorch then still
+    assumes hooks: module calls are slower, and compiled modules warn.
     """
     handle.remove()
     vars(module)["_global_forward_hooks_with_kwargs"].pop(handle.id, None)
@@ -64,7 +64,7 @@ Note = Callable[[torch.Tensor, torch.Tensor], None]
 
 
 class _Watching(threading.local):
-    """Who is to be told in this thread, the innermost last."""
+    """The callbacks of this thread, the innermost last."""
 
     def __init__(self) -> None:
         self.notes: list[Note] = []
@@ -77,12 +77,12 @@ _users: list[object] = []
 
 @contextmanager
 def watched_parameters(note: Note) -> Iterator[None]:
-    """Call `note` with what a parameter of this thread is made of, and with the parameter.
+    """Call `note(data, parameter)` whenever this thread creates a parameter.
 
-    ``nn.Parameter(tensor)`` takes the tensor's memory and drops its graph, and PyTorch tells no
-    mode of it. So the call of the class is stood in for, as long as anyone in any thread is inside;
-    in other threads it does what it always does. It is the metaclass that changes: a change of
-    `torch.Tensor` or of the class would make Python forget what it knows of all tensors.
+    ``nn.Parameter(tensor)`` shares the tensor's memory and drops its graph, and no mode sees this.
+    While any thread is in this context, the call of the metaclass is replaced; in other threads it
+    does nothing more. Replacing a method of `torch.Tensor` would invalidate Python's method caches
+    for all tensors.
     """
     user = object()
     with _lock:
@@ -104,6 +104,7 @@ _META: Any = type(torch.nn.Parameter)
 
 
 def _call(cls: type, *args: Any, **kwargs: Any) -> Any:
+    """Create an instance of a parameter class, and notify the callbacks of this thread."""
     made = type.__call__(cls, *args, **kwargs)
     data = args[0] if args else kwargs.get("data")
     if isinstance(data, torch.Tensor):

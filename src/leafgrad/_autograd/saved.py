@@ -1,4 +1,4 @@
-"""What a node saved for backward, read without unpacking it."""
+"""Read the tensors that a node saved for backward, without unpacking or recomputing any."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ import torch
 from torch.autograd.graph import Node
 
 from leafgrad._autograd.checkpoint import (
-    cached_of_block,
-    caches_of_block,
-    given_to_block,
-    taken_along,
+    block_inputs,
+    cached_results,
+    captured_variable,
+    result_caches,
 )
 from leafgrad._autograd.compiled import names_in_compiled_code
 from leafgrad._autograd.node import forward_class
@@ -35,10 +35,15 @@ State = Literal["live", "freed", "packed", "offloaded", "recompute"]
 
 
 class Slot(NamedTuple):
-    """What a node keeps in one place for backward.
+    """One tensor that a node saved for backward, or a placeholder for it.
 
-    A live slot shows its tensor, an offloaded one the copy, a packed one the tensor that a hook
-    made of it, if it did.
+    Attributes:
+        name: The name under which the node saved it.
+        state: As in `SavedTensor.state`.
+        tensor: The saved tensor of a live slot, the copy of an offloaded one, or the tensor that a
+            hook packed. None if there is no single tensor.
+        saved_version: The version that backward expects, None if it is unknown.
+        current_version: The version now.
     """
 
     name: str
@@ -49,10 +54,10 @@ class Slot(NamedTuple):
 
 
 def saved_slots(node: Node) -> tuple[Slot, ...]:
-    """Read what the node saved: no hook is called, nothing recomputed, nothing complains.
+    """Return the tensors that a node saved, without calling hooks or recomputing anything.
 
-    A slot that never held a tensor is left out, and a custom function's slots are freed as one.
-    Drop the slots when the facts are read: each of them keeps its tensor alive.
+    Slots that never held a tensor are left out. The slots of a custom function are freed as one
+    slot. Do not keep the result for long: a slot keeps its tensor alive.
     """
     custom = forward_class(node) is not None
     slots: list[Slot] = []
@@ -62,13 +67,13 @@ def saved_slots(node: Node) -> tuple[Slot, ...]:
 
 
 class SavedFacts(NamedTuple):
-    """What a slot tells, in values that keep nothing alive; see `SavedTensor`.
+    """The facts about one saved tensor, as values that keep no tensor alive; see `SavedTensor`.
 
     Attributes:
-        node: The place of its node among those that are read.
-        storage: The identity of its storage, None where there is no single one.
-        written: The identity by which writes into it are known. A tensor that wraps others has no
-            memory of its own, but is written into all the same.
+        node: The position of its node among the nodes that were read.
+        storage: The identity of its storage, None if it has no single one.
+        written: The identity under which writes into it are recorded. A tensor that wraps others
+            has no storage but can be written to.
     """
 
     node: int
@@ -86,10 +91,13 @@ class SavedFacts(NamedTuple):
 
 
 def read_saved(nodes: Iterable[Node], parameters: Container[int | None]) -> list[SavedFacts]:
-    """Read what many nodes saved, node by node, as `saved_slots` does of one.
+    """Return the facts about every tensor that the nodes saved, node by node.
 
-    A storage among `parameters` is a parameter's, whatever shows it. What a tensor wraps follows
-    it, with facts of its own.
+    Tensors inside a tensor of a subclass follow it, with facts of their own.
+
+    Args:
+        nodes: The nodes.
+        parameters: The identities of storages that belong to parameters.
     """
     return [
         SavedFacts(place, *row)
@@ -100,7 +108,7 @@ def read_saved(nodes: Iterable[Node], parameters: Container[int | None]) -> list
 
 
 def _held(node: Node, raw: str) -> Any:
-    """Return what an attribute holds, None where that was freed."""
+    """Return the saved tensor, or tuple of them, in a node's attribute; None if it was freed."""
     try:
         return getattr(node, raw)
     except RuntimeError:
@@ -108,10 +116,10 @@ def _held(node: Node, raw: str) -> Any:
 
 
 def _rows(slot: Slot, parameters: Container[int | None]) -> Iterator[tuple[Any, ...]]:
-    """Yield what a slot tells and, in rows of their own, what the tensors tell that it wraps.
+    """Yield the fields of `SavedFacts` after `node`, for a slot and for tensors inside its tensor.
 
-    Of a packed slot, shape and dtype are those of something else. A tensor that wraps others has 0
-    for its bytes, and None where it does not show the others.
+    The shape and dtype of a packed slot are left out: they describe the packed tensor. A tensor
+    that wraps others has 0 bytes, or None if the others cannot be found.
     """
     name, state, tensor, *versions = slot
     if tensor is None:
@@ -137,7 +145,7 @@ _NOTHING: Facts = (None,) * 5
 
 
 def _as_compiled(node: Node, slots: list[Slot]) -> Iterator[Slot]:
-    """Yield the slots of a compiled function by the names that its code has for them."""
+    """Yield the slots of a compiled function under the names that the compiled code uses."""
     known = enumerate(names_in_compiled_code(node))
     names = {f"saved_tensors[{number}]": name for number, name in known}
     for slot in slots:
@@ -145,9 +153,10 @@ def _as_compiled(node: Node, slots: list[Slot]) -> Iterator[Slot]:
 
 
 class _Slots(dict[type, tuple[tuple[str, str, str], ...]]):
-    """The attributes that hold slots, those that unpack what they hold, and their names, by type.
+    """A cache of the slots of each node type: raw attribute, unpacking attribute, short name.
 
-    Of PyTorch's own types only, which are there for good. Custom functions have one for all slots.
+    Only PyTorch's own types are cached, because they exist forever. Custom functions share an
+    entry.
     """
 
     def __missing__(self, kind: type) -> tuple[tuple[str, str, str], ...]:
@@ -165,6 +174,7 @@ SLOTS = _Slots()
 
 @cache
 def _setting_names(kind: type) -> tuple[str, ...]:
+    """Return the names of the attributes of a node type that hold arguments, not tensors."""
     held = {public for _, public, _ in SLOTS[kind]}
     return tuple(
         name
@@ -176,9 +186,9 @@ def _setting_names(kind: type) -> tuple[str, ...]:
 
 
 def settings(node: Node) -> tuple[tuple[str, str], ...]:
-    """Return what the node keeps beside tensors, such as a stride, by name and as text."""
+    """Return the name and text of each argument that the node saved, such as a stride."""
     if isinstance(node, _CUSTOM):
-        return ()  # it has none, and its class would be kept alive
+        return ()  # it has none, and the cache would keep its class alive
     return tuple(
         (name.removeprefix("_saved_"), str(signed(value)))
         for name in _setting_names(type(node))
@@ -187,14 +197,17 @@ def settings(node: Node) -> tuple[tuple[str, str], ...]:
 
 
 def signed(value: Any) -> Any:
-    """Return a number, or several, where PyTorch shows a negative one without its sign."""
+    """Return a saved integer, or a tuple of them, with its sign.
+
+    PyTorch shows a negative one as an unsigned 64-bit number. Other values are returned unchanged.
+    """
     if isinstance(value, tuple):
         return tuple(map(signed, value))
     return value - (1 << 64) if isinstance(value, int) and value >= 1 << 63 else value
 
 
 def _slots(node: Node, saved: Any, public: str, name: str) -> list[Slot]:
-    """Read the slots behind one attribute, which holds one of them or a tuple, None when freed."""
+    """Return the slots in one attribute of a node: a saved tensor, a tuple of them or None."""
     if saved is None:
         return [Slot(name, "freed")]
     if isinstance(saved, tuple):
@@ -203,7 +216,7 @@ def _slots(node: Node, saved: Any, public: str, name: str) -> list[Slot]:
     else:
         slot = _slot(name, saved, partial(getattr, node, public))
         slots = [] if slot is None else [slot]
-    if not slots:  # there is nothing that a hook could unpack
+    if not slots:  # no hook can run here
         return [Slot(name, "freed")] if _complaint(getattr, node, public) else []
     is_block = any(slot.state == "recompute" for slot in slots)
     given = [slot for one in _each(saved) for slot in _given_to_block(one)] if is_block else []
@@ -211,13 +224,15 @@ def _slots(node: Node, saved: Any, public: str, name: str) -> list[Slot]:
 
 
 def _unpacking(saved: Any) -> Callable[[], object]:
-    return lambda: saved.unpack()  # noqa: PLW0108 - it has no unpack before 2.12
+    """Return a function that unpacks a saved tensor."""
+    return lambda: saved.unpack()  # noqa: PLW0108 - `unpack` exists since PyTorch 2.12
 
 
 def _slot(name: str, saved: Any, unpack: Callable[[], object]) -> Slot | None:
-    """Return one slot, None where it holds no tensor.
+    """Return the slot for one saved tensor, None if it is empty.
 
-    The slot alone cannot unpack what the node itself made, and says so at length.
+    Only the node can unpack its own output. In this case `unpack` fails, and the expected version
+    stays unknown.
     """
     kept, hook = saved.data, saved.unpack_hook
     if hook is not None:
@@ -225,16 +240,15 @@ def _slot(name: str, saved: Any, unpack: Callable[[], object]) -> Slot | None:
     if kept is None:
         return None
     current = plain(kept, "_version")
-    if current == 0:  # never written to, thus as it was saved
+    if current == 0:  # never changed
         return Slot(name, "live", kept, 0, 0)
     return Slot(name, "live", kept, _expected_version(_complaint(unpack), current), current)
 
 
 def _given_to_block(saved: Any) -> list[Slot]:
-    """Read what a checkpointed block, of which this is a slot, will be given once more.
+    """Return the slots for the inputs and cached results of a saved tensor's checkpointed block.
 
-    That is what it was called with, and what it has in the cache of selective checkpointing. A
-    block within another one may be given what that one will compute again.
+    An input may belong to an outer block, whose inputs are then included.
     """
     slots, ahead = [], [saved]
     while ahead:
@@ -242,10 +256,10 @@ def _given_to_block(saved: Any) -> list[Slot]:
         hook = saved.unpack_hook
         if hook is None or _hooked_state(hook) != "recompute":
             continue
-        for place, kept in given_to_block(hook, saved.data):
+        for place, kept in block_inputs(hook, saved.data):
             slots.append(_slot(f"checkpoint.inputs[{place}]", kept, _unpacking(kept)))
             ahead.append(kept)
-        for place, (kept, version) in enumerate(cached_of_block(hook, saved.data)):
+        for place, (kept, version) in enumerate(cached_results(hook, saved.data)):
             now = plain(kept, "_version")
             wanted = now if version is None else version
             slots.append(Slot(f"checkpoint.cache[{place}]", "live", kept, wanted, now))
@@ -253,13 +267,13 @@ def _given_to_block(saved: Any) -> list[Slot]:
 
 
 @contextmanager
-def caches_kept(nodes: Iterable[Node]) -> Iterator[None]:
-    """Put back what a backward has used up of the caches of selective checkpointing.
+def preserve_checkpoint_caches(nodes: Iterable[Node]) -> Iterator[None]:
+    """Restore the caches of selective checkpointing after a backward pass.
 
-    PyTorch lets them be used once, also by a backward that retains the graph.
+    Backward removes the entries that it uses, even if it retains the graph.
     """
     hooked = _recomputed(nodes)
-    caches = [cache for _, hook, holder in hooked for cache in caches_of_block(hook, holder)]
+    caches = [cache for _, hook, holder in hooked for cache in result_caches(hook, holder)]
     kept = [copy(cache) for cache in caches]
     try:
         yield
@@ -270,17 +284,17 @@ def caches_kept(nodes: Iterable[Node]) -> Iterator[None]:
 
 
 def checkpointed_blocks(nodes: Iterable[Node]) -> list[list[Node]]:
-    """Return the blocks of non-reentrant checkpoints that a backward will run again."""
+    """Return, for each non-reentrant checkpoint, the nodes whose tensors it will recompute."""
     frames: dict[int, tuple[Any, list[Node]]] = {}
     for node, hook, _ in _recomputed(nodes):
-        frame = taken_along(hook, "frame")
+        frame = captured_variable(hook, "frame")
         if frame is not None:
             frames.setdefault(id(frame), (frame, []))[1].append(node)
     return [nodes for _, nodes in frames.values()]
 
 
 def _recomputed(nodes: Iterable[Node]) -> Iterator[tuple[Node, Any, Any]]:
-    """Yield the slots that a checkpoint fills again: node, unpack hook and what stands there."""
+    """Yield each tensor that a checkpoint will recompute: node, unpack hook and placeholder."""
     for node in nodes:
         for raw, _, _ in SLOTS[type(node)]:
             for saved in _each(_held(node, raw)):
@@ -290,14 +304,14 @@ def _recomputed(nodes: Iterable[Node]) -> Iterator[tuple[Node, Any, Any]]:
 
 
 def _each(held: Any) -> tuple[Any, ...]:
-    """Return the slots behind one attribute, which holds one, a tuple, or None where freed."""
+    """Return the saved tensors in an attribute's value (one, a tuple or None) as a tuple."""
     if isinstance(held, tuple):
         return held
     return () if held is None else (held,)
 
 
 def _complaint(unpack: Callable[..., object], *what: object) -> str | None:
-    """Return what PyTorch, or Python, has against unpacking, None where it has nothing."""
+    """Call `unpack` and return the message of its error, None if it succeeds."""
     try:
         unpack(*what)
     except (RuntimeError, AttributeError) as error:
@@ -306,7 +320,7 @@ def _complaint(unpack: Callable[..., object], *what: object) -> str | None:
 
 
 def _hooked_state(unpack_hook: object) -> State:
-    """Return the state of a slot with hooks, PyTorch's own told by where they are defined."""
+    """Return the state of a slot with hooks, recognized by the module that defines the hook."""
     module = getattr(unpack_hook, "__module__", None)
     name = getattr(unpack_hook, "__qualname__", "")
     if module == "torch.utils.checkpoint":
@@ -317,7 +331,7 @@ def _hooked_state(unpack_hook: object) -> State:
 
 
 def _packed_tensor(packed: object) -> torch.Tensor | None:
-    """Return the one tensor that a pack hook made, alone or with notes beside it, as in a tuple."""
+    """Return the tensor that a pack hook returned, alone or in a list or tuple; else None."""
     parts = packed if isinstance(packed, list | tuple) else [packed]
     tensors = [part for part in parts if isinstance(part, torch.Tensor)]
     return tensors[0] if len(tensors) == 1 else None
@@ -327,7 +341,7 @@ _EXPECTED = re.compile(r"is at version \d+; expected version (\d+)")
 
 
 def _expected_version(complaint: str | None, current: int | None) -> int | None:
-    """Return which version of a tensor backward expects, None where the complaint is another."""
+    """Return the version that backward expects, None if the error is about something else."""
     if complaint is None:
         return current
     expected = _EXPECTED.search(complaint)
@@ -335,10 +349,11 @@ def _expected_version(complaint: str | None, current: int | None) -> int | None:
 
 
 def _with_versions_of_the_node(slots: list[Slot], unpack_all: Callable[[], object]) -> list[Slot]:
-    """Fill in the versions that the node alone can check: of its own outputs, and before 2.12 all.
+    """Return the slots with the expected versions that only the node itself can check.
 
-    It checks all slots of the attribute, calling their hooks, and complains of one, so it is asked
-    where there is no hook, and a complaint is an answer where one slot alone can be meant.
+    These are the versions of its own outputs, and before PyTorch 2.12 all versions in a tuple.
+    Reading the attribute checks all slots and calls their hooks, so slots with hooks are left as
+    they are. An error names no slot, so it only helps if a single version is unknown.
     """
     sure = [slot for slot in slots if slot.saved_version is not None]
     disagreeing = [slot for slot in sure if slot.saved_version != slot.current_version]
@@ -354,11 +369,11 @@ def _with_versions_of_the_node(slots: list[Slot], unpack_all: Callable[[], objec
     ]
 
 
-def keeps_detached(node: Node) -> bool:
-    """Return whether something that the node saved has lost its graph by ``detach_()`` since.
+def saved_a_detached_tensor(node: Node) -> bool:
+    """Return whether ``detach_()`` was called on a tensor after the node had saved it.
 
-    Backward refuses that, except where a hook packed it, or a custom function saved it. PyTorch
-    shows it from 2.12 on.
+    Backward then raises an error, except if a hook packed the tensor or a custom function saved it.
+    PyTorch 2.12 and later show this; earlier versions return False.
     """
     return any(
         _is_detached(slot, partial(getattr, node, public))
@@ -368,23 +383,27 @@ def keeps_detached(node: Node) -> bool:
 
 
 def _is_detached(saved: Any, unpack: Callable[[], Any]) -> bool:
-    """Return whether a tensor has lost its graph; of the node's own output the slot says alike."""
+    """Return whether ``detach_()`` was called on a saved tensor.
+
+    The saved tensor raises the same error for the node's own output, so the node is asked as well.
+    """
     if "detached in-place" not in (_complaint(_unpacking(saved)) or ""):
         return False
     return _complaint(unpack) is None and not plain(unpack(), "requires_grad")
 
 
 def slots_on_ctx(node: Node) -> Iterator[Slot]:
-    """Yield the tensors that a custom function keeps as attributes of its ctx, never freed."""
+    """Yield a slot for each tensor that a custom function stores on ``ctx``; none is ever freed."""
     for place, kept in on_ctx(node):
         if isinstance(kept, torch.Tensor):
             yield Slot(f"ctx.{place}", "live", kept)
 
 
 def on_ctx(node: Node) -> Iterator[tuple[str, object]]:
-    """Yield what a custom function keeps as attributes of its ctx, but for numbers and the like.
+    """Yield the name and value of everything that a custom function stores on its ``ctx``.
 
-    Lists, tuples and dicts are looked into, once each, as they may hold themselves.
+    Lists, tuples and dicts are searched, each once because they may contain themselves. Numbers and
+    strings inside them are skipped.
     """
     ahead: list[tuple[str, object]] = list(vars(node).items())
     seen = set[int]()
@@ -396,10 +415,13 @@ def on_ctx(node: Node) -> Iterator[tuple[str, object]]:
             ahead += (
                 (f"{place}[{key_text(key)}]", item)
                 for key, item in items
-                if not isinstance(item, int | float | str)  # of which there may be a million
+                if not isinstance(item, int | float | str)  # a list may hold a million
             )
 
 
 def key_text(key: object) -> str:
-    """Spell a key; of what would read data or run code of the user's for that, tell the type."""
+    """Return the text of a dict key; for other types than `str` and `int`, the name of the type.
+
+    ``repr()`` of other objects might read data or run the user's code.
+    """
     return repr(key) if type(key) in {str, int} else type(key).__name__

@@ -1,4 +1,4 @@
-"""What a tensor is, as PyTorch alone knows it."""
+"""Read facts about tensors that PyTorch does not document, past any subclass or mode."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ StorageReference = StorageWeakRef
 
 
 def unobserved() -> AbstractContextManager[None]:
-    """Keep ``__torch_function__`` of subclasses and modes from being called inside."""
+    """Disable ``__torch_function__`` of subclasses and modes within the context."""
     return torch._C.DisableTorchFunction()
 
 
 def without_subclasses() -> AbstractContextManager[None]:
-    """Keep ``__torch_function__`` of subclasses from being called inside, but that of modes not."""
+    """Disable ``__torch_function__`` of subclasses, but not of modes, within the context."""
     return torch._C.DisableTorchFunctionSubclass()
 
 
 @contextmanager
 def plain_computation() -> Iterator[None]:
-    """Compute on plain tensors inside, past every mode, transform and subclass."""
+    """Run operations within the context without modes, `torch.func` transforms or subclasses."""
     with ExitStack() as left:
         left.enter_context(unobserved())
         left.enter_context(torch.inference_mode(mode=False))
@@ -41,13 +41,13 @@ def plain_computation() -> Iterator[None]:
 
 
 def function_modes() -> int:
-    """Return how many modes see the calls of this thread, as ``TorchFunctionMode`` lets one."""
+    """Return the number of active ``TorchFunctionMode`` objects in this thread."""
     modes: int = torch._C._len_torch_function_stack()
     return modes
 
 
 def function_mode_stack() -> list[Any]:
-    """Return the modes that see the calls of this thread, the innermost last.
+    """Return the active ``TorchFunctionMode`` objects of this thread, the innermost last.
 
     The mode of ``torch.set_default_device()`` is left out: PyTorch keeps it below all others.
     """
@@ -56,9 +56,9 @@ def function_mode_stack() -> list[Any]:
 
 
 def joint_norm(tensors: Sequence[torch.Tensor], order: float) -> torch.Tensor:
-    """Return the norm of all elements, in one call where PyTorch has a kernel for it.
+    """Return the norm of all elements of all tensors, computed with PyTorch's foreach kernels.
 
-    ``torch.nn.utils.get_total_norm()`` takes longer for many small tensors.
+    This is faster than ``torch.nn.utils.get_total_norm()`` for many small tensors.
     """
     norms = torch._foreach_norm([*tensors], order)
     together = torch.stack([one.to(norms[0].device, non_blocking=True) for one in norms])
@@ -67,50 +67,53 @@ def joint_norm(tensors: Sequence[torch.Tensor], order: float) -> torch.Tensor:
 
 
 def plain(tensor: torch.Tensor, name: str) -> Any:
-    """Read what `torch.Tensor` itself has under `name`, whatever a subclass put in its place."""
+    """Return an attribute of a tensor as `torch.Tensor` defines it, ignoring subclasses."""
     return reader(name)(tensor)
 
 
 @cache
 def reader(name: str) -> Callable[[torch.Tensor], Any]:
-    """Return what reads an attribute of a tensor as PyTorch does, whatever its class says."""
+    """Return a function that reads an attribute of a tensor as `torch.Tensor` defines it."""
     read: Callable[[torch.Tensor], Any] = getattr(torch.Tensor, name).__get__
     return read
 
 
 def is_parameter(tensor: torch.Tensor) -> bool:
-    """Return whether `nn.Module` takes the tensor as a parameter (some carry a mark instead)."""
+    """Return whether `nn.Module` would register the tensor as a parameter.
+
+    This also holds for tensors that carry PyTorch's mark ``_is_param`` and are no `nn.Parameter`.
+    """
     if type(tensor) is torch.Tensor:
-        return hasattr(tensor, "_is_param")  # its `__dict__` would be made, and stay
+        return hasattr(tensor, "_is_param")  # reading `__dict__` would create it
     if issubclass(type(tensor), torch.nn.Parameter):
         return True
     return "_is_param" in object.__getattribute__(tensor, "__dict__")
 
 
 def is_view(tensor: torch.Tensor) -> bool:
-    """Return whether autograd tracks the tensor as a view of another (a detached one is not)."""
+    """Return whether autograd tracks the tensor as a view. Detached views are not tracked."""
     return bool(plain(tensor, "_is_view")())
 
 
 def base(view: torch.Tensor) -> torch.Tensor | None:
-    """Return the tensor that autograd tracks `view` as a view of, None where it is no view."""
+    """Return the tensor that autograd tracks `view` as a view of, None if it is no view."""
     tracked: torch.Tensor | None = plain(view, "_base")
     return tracked
 
 
 def version(tensor: torch.Tensor) -> int | None:
-    """Return how many writes the tensor's memory has seen, None for an inference tensor."""
+    """Return the number of in-place writes to the tensor's memory, None for an inference tensor."""
     return None if plain(tensor, "is_inference")() else plain(tensor, "_version")
 
 
 def storage(tensor: torch.Tensor) -> tuple[int, int] | None:
-    """Return the identity and bytes of the tensor's storage, None where it has no single one."""
+    """Return the identity and the bytes of the tensor's storage, None if it has no single one."""
     identity = storage_identity(tensor)
     return None if identity is None else (identity, torch.Tensor.untyped_storage(tensor).nbytes())
 
 
 def storage_identity(tensor: torch.Tensor) -> int | None:
-    """Return what tells the tensor's storage from any other that lives, None where it has none."""
+    """Return a number that identifies the tensor's storage while it lives, None if it has none."""
     try:
         address: int = torch._C._storage_address(tensor)  # type: ignore[attr-defined]
     except NotImplementedError:
@@ -119,9 +122,9 @@ def storage_identity(tensor: torch.Tensor) -> int | None:
 
 
 def place_in_memory(tensor: torch.Tensor) -> tuple[object, ...]:
-    """Return what tensors share that show the same memory after the same counted writes.
+    """Return a key that is equal for tensors with the same elements in memory, at the same version.
 
-    Views of one contiguous piece have one place, whatever their shapes.
+    All views of one gapless piece of memory have the same key, whatever their shapes.
     """
     sizes, strides = tuple(tensor.shape), tensor.stride()
     spread = sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
@@ -130,13 +133,18 @@ def place_in_memory(tensor: torch.Tensor) -> tuple[object, ...]:
 
 
 def as_row(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the elements in the order in which they lie in memory, if that has no gaps."""
+    """Return the elements in memory order as one dimension; return a tensor with gaps as it is."""
     place = place_in_memory(tensor)[-1]
     return tensor.detach().as_strided((place,), (1,)) if isinstance(place, int) else tensor
 
 
 def may_belong_to_array(tensor: torch.Tensor, *, becomes_array: bool) -> bool:
-    """Return whether NumPy may write into the tensor's memory: PyTorch must not move it then."""
+    """Return whether NumPy may share the tensor's memory, so that PyTorch must not move it.
+
+    Args:
+        tensor: The tensor.
+        becomes_array: Whether a NumPy array may be created from it later.
+    """
     if not tensor.is_cpu or storage_identity(tensor) is None:
         return False
     memory = torch.Tensor.untyped_storage(tensor)
@@ -144,7 +152,7 @@ def may_belong_to_array(tensor: torch.Tensor, *, becomes_array: bool) -> bool:
 
 
 def memory_address(tensor: torch.Tensor) -> int | None:
-    """Return where the memory of the tensor's storage begins, which others may share; None if 0."""
+    """Return the address of the tensor's storage, None if there is no memory."""
     try:
         return torch.Tensor.untyped_storage(tensor).data_ptr() or None
     except (NotImplementedError, RuntimeError):
@@ -152,22 +160,22 @@ def memory_address(tensor: torch.Tensor) -> int | None:
 
 
 def storage_reference(tensor: torch.Tensor) -> StorageReference:
-    """Return a reference to the tensor's storage that keeps its identity and not its memory."""
+    """Return a weak reference to the tensor's storage. Its identity stays reserved."""
     return StorageReference(torch.Tensor.untyped_storage(tensor))
 
 
 def storages_of_parameters(tensors: Iterable[torch.Tensor]) -> set[int | None]:
-    """Return the identities of the storages of those tensors that are parameters."""
+    """Return the identities of the storages of all parameters among the tensors."""
     own = [*filter(is_parameter, tensors)]
     own += [inner for tensor in own for _, inner in inner_tensors(tensor) or ()]
     return {*map(storage_identity, own)} - {None}
 
 
 def inner_tensors(tensor: torch.Tensor) -> list[tuple[str, torch.Tensor]] | None:
-    """Return the tensors that one of a subclass wraps, each with its path; None for all others.
+    """Return the tensors inside a tensor subclass, with their paths; None for other tensors.
 
-    Such a tensor claims memory for all its sizes and has none. The list is empty where it does not
-    tell what it wraps, as it does for `torch.compile` by ``__tensor_flatten__``.
+    The list is empty if the subclass wraps others but does not implement ``__tensor_flatten__``. A
+    wrapper claims memory for its whole shape but owns none.
     """
     if type(tensor) in _USUAL:
         return None
@@ -188,7 +196,7 @@ _USUAL = {torch.Tensor, torch.nn.Parameter}
 
 
 def _lacks_memory(tensor: torch.Tensor) -> bool:
-    """Return whether a subclass runs its operations on something else, and holds no data itself."""
+    """Return whether a tensor's class overrides ``__torch_dispatch__`` and it holds no data."""
     if type(tensor).__torch_dispatch__ is torch.Tensor.__torch_dispatch__:
         return False
     try:
@@ -209,9 +217,13 @@ Facts = tuple[
 
 
 def facts(tensor: torch.Tensor, parameters: Container[int | None] = ()) -> tuple[int | None, Facts]:
-    """Return the storage's identity, and shape, dtype, device, storage's bytes, if a parameter's.
+    """Return the storage's identity, and the shape, dtype, device, storage bytes and ownership.
 
-    A storage among `parameters` is known to be a parameter's. Symbolic bytes are no number: None.
+    The last fact is whether the storage belongs to a parameter. Bytes that are symbolic are None.
+
+    Args:
+        tensor: The tensor.
+        parameters: The identities of storages that belong to parameters.
     """
     identity, nbytes = storage(tensor) or (None, None)
     if not isinstance(nbytes, int):
@@ -223,7 +235,7 @@ def facts(tensor: torch.Tensor, parameters: Container[int | None] = ()) -> tuple
 
 
 def shape(tensor: torch.Tensor) -> tuple[int | str, ...] | None:
-    """Return the shape, with words for sizes that are not numbers; None for a lazy parameter."""
+    """Return the shape, with strings for sizes that are not integers; None for a lazy parameter."""
     if type(tensor) is torch.Tensor and not tensor.is_nested:
         return extents(tensor.shape)
     if issubclass(type(tensor), UninitializedTensorMixin):
@@ -234,42 +246,45 @@ def shape(tensor: torch.Tensor) -> tuple[int | str, ...] | None:
 
 
 def extents(sizes: Sequence[int | torch.SymInt]) -> tuple[int | str, ...]:
-    """Return sizes as values, nearly all of which are numbers already."""
+    """Return sizes as values: integers, or strings for symbolic and ragged sizes."""
     return tuple(map(extent, sizes))
 
 
 def extent(size: int | torch.SymInt) -> int | str:
-    """Return a size as a value; asking a symbolic one for its number would fix it for good."""
+    """Return one size as an integer, or as a string if it is symbolic or ragged.
+
+    Converting a symbolic size to a number would fix it to that number.
+    """
     if isinstance(size, int):
         return size
     return "ragged" if size.node.is_nested_int() else str(size)
 
 
 def _nested_extent(tensor: torch.Tensor, dim: int) -> int | str:
-    """Return one size of a strided nested tensor, which has no shape as a whole."""
+    """Return one size of a strided nested tensor, which has no overall shape."""
     try:
         return extent(plain(tensor, "size")(dim))
     except RuntimeError:
         return "ragged"
 
 
-# CPython drops a warning unseen, before any filter is asked, when `__name__` of the code that
-# warns is None. So nobody's filters, registries or recorders are touched, in any thread.
+# CPython discards a warning before it reaches any filter if `__name__` of the warning code is None.
+# This way, no thread's filters, registries or recorders change.
 _read_without_warning = FunctionType(
     (lambda attribute, tensor: attribute.__get__(tensor)).__code__, {"__name__": None}
 )
 
 
 def held_grad(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Return what ``.grad`` holds, without the warning that reading it may give."""
+    """Return ``.grad`` without PyTorch's warning about reading it from a non-leaf."""
     gradient: torch.Tensor | None = _read_without_warning(torch.Tensor.grad, tensor)
     return gradient
 
 
 def is_invalid_view(tensor: torch.Tensor) -> bool:
-    """Return whether PyTorch refuses to place this view in the graph, after a write in place.
+    """Return whether PyTorch cannot place this view in the graph after an in-place write.
 
-    Asking makes PyTorch rebuild the node of a valid view that was written into, as any use would.
+    For a valid view, the check creates the new node, as any use of the view would.
     """
     try:
         plain(tensor, "is_leaf")
@@ -284,15 +299,15 @@ _is_of_old_vmap: Callable[[torch.Tensor], bool] = torch._C._functorch.is_legacy_
 
 
 def is_batch(gradient: torch.Tensor) -> bool:
-    """Return whether a gradient is a batch of them, as ``is_grads_batched`` and `torch.func` send.
+    """Return whether a gradient is a batch from ``is_grads_batched`` or `torch.func.vmap`.
 
-    No operation may write such a tensor into a plain one, nor have it for its ``out``.
+    No operation may write a batch into a plain tensor or use it for ``out``.
     """
     return is_wrapped(gradient) or _is_of_old_vmap(gradient)
 
 
 def functorch_wrapper(tensor: torch.Tensor) -> str | None:
-    """Return the `torch.func` transform that wraps the tensor and its level, or None."""
+    """Return the transform and level that wrap the tensor, such as ``"vmap, level 1"``, or None."""
     if not is_wrapped(tensor):
         return None
     functorch = torch._C._functorch
@@ -302,21 +317,21 @@ def functorch_wrapper(tensor: torch.Tensor) -> str | None:
 
 
 def unwrapped(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor inside a `torch.func` wrapper, one level deeper."""
+    """Return the tensor inside one `torch.func` wrapper."""
     return torch._C._functorch.get_unwrapped(tensor)
 
 
 def without_wrappers(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor inside all `torch.func` wrappers, the tensor itself where it has none."""
+    """Return the tensor inside all of its `torch.func` wrappers."""
     while is_wrapped(tensor):
         tensor = unwrapped(tensor)
     return tensor
 
 
 def alive() -> list[torch.Tensor]:
-    """Return all tensors that Python knows of.
+    """Return all tensors that Python's garbage collector knows.
 
-    Types are asked once each, as there are a hundred thousand things.
+    Types are checked once each, because there are about a hundred thousand objects.
     """
     things = get_objects()
     kinds = {kind for kind in set(map(type, things)) if issubclass(kind, torch.Tensor)}

@@ -1,4 +1,4 @@
-"""A walk over the nodes of a graph that leaves the graph safe to free, however deep it is."""
+"""Walk over the nodes of a graph, so that even a very deep graph can be freed afterwards."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ LiveGraph = Mapping[Node, Successors]
 
 
 def grad_fn_name(tensor: torch.Tensor) -> str | None:
-    """Return the name of the node that recorded the tensor, None for a leaf.
+    """Return the name of the tensor's ``grad_fn``, None for a leaf.
 
-    Looking at a node leaves a trace in it: see `keep_successors`.
+    The node gets an entry in its ``metadata``: see `keep_successors`.
     """
     node = plain(tensor, "grad_fn")
     if node is None:
@@ -35,9 +35,9 @@ def grad_fn_name(tensor: torch.Tensor) -> str | None:
 
 
 def numbered_output(tensor: torch.Tensor) -> tuple[int, int] | None:
-    """Return which output of the node with which number the tensor is, None for one that is none.
+    """Return the sequence number of the tensor's node and the tensor's output number; else None.
 
-    Looking at a node leaves a trace in it: see `keep_successors`.
+    The node gets an entry in its ``metadata``: see `keep_successors`.
     """
     node = None if is_invalid_view(tensor) else plain(tensor, "grad_fn")
     if node is None:
@@ -48,25 +48,24 @@ def numbered_output(tensor: torch.Tensor) -> tuple[int, int] | None:
 
 
 def walk(roots: Iterable[Node]) -> dict[Node, Successors]:
-    """Map every node that `roots` lead to onto its successors, predecessors first.
+    """Return all nodes that `roots` lead to with their successors; each node before its successors.
 
-    Whoever looks at a whole graph does it through here or `walk_to`, so that the graph can be freed
-    later on: see `_break_fall`. The mapping keeps the nodes alive; drop it when the facts are read.
+    Only this function and `walk_to` may visit a whole graph: they make it safe to free, see
+    `_break_fall`. The result keeps the nodes alive.
     """
     roots = dict.fromkeys(roots)
     try:
         return _walked(roots)
-    except BaseException:  # an interrupted walk leaves a graph that is to be freed as well
+    except BaseException:  # the graph will be freed after an interrupt too
         _walked(roots)
         raise
 
 
 def _walked(roots: Iterable[Node]) -> dict[Node, Successors]:
-    """Enter each node once, and finish it after its successors.
+    """Return the nodes and successors for `walk`, by a depth-first search without recursion.
 
-    A node waits on the stack to be entered, and below its successors to be finished. Where it
-    waited more than once it is finished again, which changes nothing: a key of a dict keeps its
-    place.
+    A node stays on the stack below its successors, and is finished after them. A node that was
+    pushed twice is finished twice, which does not change its place in the dict.
     """
     entered: dict[Any, Successors] = {}
     finished: dict[Any, Successors] = {}
@@ -86,11 +85,13 @@ def _walked(roots: Iterable[Node]) -> dict[Node, Successors]:
 
 
 def walk_to(target: Edge | torch.Tensor, root: Node) -> tuple[dict[Node, Successors], Edge | None]:
-    """Map each node on a path from `root` to an edge or a leaf onto its successors, these first.
+    """Return the nodes on all paths from `root` to a target with their successors; and its edge.
 
-    Returns the edge as well, None for a leaf tensor that the graph does not lead to.
+    Each node comes after its successors. The edge is None if the graph does not lead to the target.
 
-    Each node is entered, and finished after its successors: it leads on where one of them does.
+    Args:
+        target: An edge, or a leaf tensor.
+        root: The node where the search starts.
     """
     edge: Any = target if isinstance(target, tuple) else None
     seen: dict[Any, Successors] = {}
@@ -119,19 +120,20 @@ def walk_to(target: Edge | torch.Tensor, root: Node) -> tuple[dict[Node, Success
     return leading, edge
 
 
-_LONGEST_FALL = 1_000  # steps of up to 300 bytes, on a stack that has 512 KiB or more
+_LONGEST_FALL = 1_000  # nested calls of up to 300 bytes; a stack has at least 512 KiB
 
 
 def _break_fall(graph: Mapping[Node, Successors]) -> None:
-    """Make a graph that Python has looked at safe to free, however deep it is.
+    """Make a graph that Python has visited safe to free, however deep it is.
 
-    PyTorch frees a graph in a loop, but a node that Python has seen is freed by its Python object,
-    and its successors from within that call, and so on down until the stack overflows. So
-    wherever more than `_LONGEST_FALL` such calls could pile up, `_KeptSuccessors` breaks the fall.
-    As every node is still held by its predecessors alone, nothing lives longer and no cycle
-    arises, and a graph that is not that deep stays as it is.
+    PyTorch frees a graph in a loop. But a node with a Python object is freed by that object, which
+    frees its successors in a nested call. A deep graph would overflow the stack. Therefore a
+    `_KeptSuccessors` object is attached wherever more than `_LONGEST_FALL` nested calls could
+    occur. It extends no lifetime and creates no cycle, because each node is still held by its
+    predecessors only.
 
-    Each node of the graph comes after its successors.
+    Args:
+        graph: The nodes with their successors; each node comes after its successors.
     """
     if len(graph) <= _LONGEST_FALL:
         return
@@ -150,13 +152,16 @@ _KEPT = "leafgrad: successors"
 
 
 def keep_successors(node: Any, successors: Successors) -> None:
-    """Let the node hold its successors once more, so that they are freed after it, not within."""
+    """Store a node's successors in its ``metadata``, so that they are freed in a loop, not nested.
+
+    See `_break_fall`.
+    """
     if _KEPT not in node.metadata:
         node.metadata[_KEPT] = _KeptSuccessors(successors)
 
 
 class _Waiting(threading.local):
-    """What is to be freed in this thread, and whether a loop is at it."""
+    """The successors that this thread still has to free, and whether a loop is freeing them."""
 
     def __init__(self) -> None:
         self.queue: list[Successors] = []
@@ -164,9 +169,9 @@ class _Waiting(threading.local):
 
 
 class _KeptSuccessors:
-    """Holds a node's successors while it lives; then frees them in one loop, not each in the next.
+    """Holds a node's successors while the node lives, then frees them in one loop.
 
-    A node drops its edges before its metadata, so this is the last to hold them.
+    A node drops its edges before its metadata, so this object is the last to hold the successors.
     """
 
     waiting = _Waiting()
@@ -184,5 +189,5 @@ class _KeptSuccessors:
         try:
             while waiting.queue:
                 waiting.queue.pop()
-        finally:  # an interrupt must not leave the queue shut
+        finally:  # later calls must work after an interrupt
             waiting.is_emptied = False

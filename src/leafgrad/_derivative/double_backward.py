@@ -105,7 +105,7 @@ def _missing_in_custom_function(node: Node) -> str | None:
     """Return the reason why a custom function's backward is not fully recorded, None if it is."""
     # Run the backward once, and collect the edges of the graph that it records.
     kept = {_autograd.edge_by_use(tensor) for tensor in _autograd.kept_tensors(node)}
-    starts = list(map(_autograd.edge_by_use, _autograd.backward_alone(node)))
+    starts = list(map(_autograd.edge_by_use, _autograd.sample_gradients(node)))
     used = _edges(starts, {*kept, *_autograd.next_functions(node)})
     # That graph must lead to each tensor that the function saved.
     if any(_autograd.is_refusal(user) for user, _ in used):

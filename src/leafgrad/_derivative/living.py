@@ -69,6 +69,6 @@ def recall(source: Tensor, inputs: Tensor, what: Hashable, path: _autograd.Path)
     derivative = known.derivative
     if known.version != _autograd.version(source) or derivative.grad_fn is None:
         return None
-    if not _autograd.saved_is_at_hand(path.nodes) or _autograd.was_passed(derivative.grad_fn):
+    if not _autograd.saved_is_at_hand(path.nodes) or _autograd.was_freed(derivative.grad_fn):
         return None
     return derivative

@@ -179,7 +179,7 @@ class RowProof:
             return None
         except _autograd.Recomputation:
             self._walk.is_in_backward = True
-            return _autograd.in_backward(follow)
+            return _autograd.run_in_backward(follow)
 
     def _are_apart(self, known: Known | None) -> bool:
         """Check whether the rows are independent. If so, cache the proof under its key."""
@@ -490,9 +490,9 @@ def _record_backward(node: Node) -> tuple[list[Tensor], list[Tensor | None]]:
 
     def run() -> tuple[list[Tensor], list[Tensor | None]]:
         with torch.inference_mode(mode=False), torch.enable_grad(), _autograd.without_tangents():
-            return _autograd.recorded_backward(node)
+            return _autograd.sample_backward(node)
 
-    return run() if _autograd.forward_class(node) is None else _autograd.in_backward(run)
+    return run() if _autograd.forward_class(node) is None else _autograd.run_in_backward(run)
 
 
 def _is_linear(sent: list[Tensor], gradients: list[Tensor]) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from torch.autograd.graph import GradientEdge, Node
@@ -26,7 +27,7 @@ def add_gradients(
     given: Weights,
 ) -> Nodes:
     """Run one backward, and return the nodes with what came along at each node and edge."""
-    starts = [end for end in ends if gradient_edges([end])]
+    starts: list[Any] = [end for end in ends if gradient_edges([end])]
     weights = _weights(starts, given)
     _check_weights(starts, weights)
     seen = _BackwardRecorder(graph)
@@ -38,14 +39,14 @@ def add_gradients(
         for output in range(len(_autograd.forward_outputs(node)))
     ]
     with (
-        _autograd.retained_grads_kept(),
-        _autograd.caches_kept(graph),
-        _autograd.reduction_put_off(graph),
-        _autograd.donated_buffers_kept(graph),
-        _autograd.watched_nodes(graph, seen.visit),
+        _autograd.preserve_retained_grads(),
+        _autograd.preserve_checkpoint_caches(graph),
+        _autograd.postpone_static_graph_setup(graph),
+        _autograd.preserve_donated_buffers(graph),
+        _autograd.watch_nodes(graph, seen.visit),
     ):
         edges = [GradientEdge(*sink) for sink in sinks]
-        arrived = torch.autograd.grad(starts, edges, weights, retain_graph=True, allow_unused=True)  # type: ignore[arg-type]
+        arrived = torch.autograd.grad(starts, edges, weights, retain_graph=True, allow_unused=True)
         seen.end(sinks, arrived)
     annotated = [seen.annotate(node, traced) for node, traced in zip(graph, nodes, strict=True)]
     return tuple(mark_gradient_turns(annotated, roots))

@@ -121,7 +121,7 @@ class Taylor(NamedTuple):
 
     def records_itself(self) -> bool:
         """Check whether PyTorch's formulas on the path record the graph, or no graph is needed."""
-        return not self.create_graph or _autograd.records_gradient(self.path.nodes)
+        return not self.create_graph or _autograd.all_twice_differentiable(self.path.nodes)
 
     def mode(self) -> AbstractContextManager[Any] | None:
         """Return a context that sets grad mode to `create_graph` and turns autocast off.
@@ -210,7 +210,7 @@ class Taylor(NamedTuple):
         try:
             found = replay(self.path, seed)
         except _autograd.Recomputation:
-            found = _autograd.in_backward(lambda: self._replay_in_backward(seed))
+            found = _autograd.run_in_backward(lambda: self._replay_in_backward(seed))
         return seed.changed(seed.stack[:0], indices=()) if found is None else found
 
     def _units(self, moved: Moved, dtype: torch.dtype) -> Tensor:

@@ -118,7 +118,7 @@ class _Fused(Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         layers, count = ctx.layers, len(ctx.layers)
-        start, *rest = _autograd.taken(ctx)
+        start, *rest = _autograd.pop_saved_tensors(ctx)
         tensors, made = rest[:count], rest[count:]
         del rest  # Without this, the saved stacks would not be freed after use.
         is_traced = _autograd.is_intercepted() and not torch.is_grad_enabled()

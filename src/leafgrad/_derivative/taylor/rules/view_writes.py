@@ -80,7 +80,7 @@ def send_probe(step: Step) -> tuple[Tensor, list[Tensor]]:
         unsupported_if(not may_read(probe), "unseen")
         probe = probe.to(result.dtype).reshape(result.shape)
         unsupported_if(count * torch.finfo(result.dtype).eps >= 1, "too-many-elements")
-        sent = _autograd.sent_through(step.node, probe.requires_grad_())
+        sent = _autograd.call_backward(step.node, probe.requires_grad_())
     present = [gradient for gradient in sent if gradient is not None]
     roots = [gradient.grad_fn for gradient in present if gradient.grad_fn is not None]
     kinds = {*map(_autograd.node_name, _autograd.walk(roots))}

@@ -164,7 +164,7 @@ def _takes_inplace(name: str) -> bool:
 @check("detached-in-place", "leaf-in-place")
 def find_changed_histories(situation: Situation) -> Iterator[Diagnosis]:
     """Find tensors that `detach_()` cut off, and leaves that became results, since their use."""
-    detached = [node for node in situation.live if _autograd.keeps_detached(node)]
+    detached = [node for node in situation.live if _autograd.saved_a_detached_tensor(node)]
     moved = [node for node in situation.live if _autograd.is_leaf_with_history(node)]
     situation.failing.update(map(number_of, [*detached, *moved]))
     if detached:
