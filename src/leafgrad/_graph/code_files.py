@@ -1,4 +1,4 @@
-"""Whose code a file holds, and a short path by which it can be found."""
+"""Recognize files of installed packages, and shorten file paths for display."""
 
 import os
 import sysconfig
@@ -12,7 +12,7 @@ _GENERATED = ("<frozen ", "<eval_with_key>", "<attrs generated ", "<@beartype(")
 def is_installed(file: str) -> bool:
     """Return whether a file belongs to Python or an installed package, not to the user.
 
-    A cell of a notebook and a project that is installed in editable mode are the user's own.
+    Notebook cells and projects installed in editable mode belong to the user.
     """
     return file.startswith(_GENERATED) or _path_in_package(file) is not None
 
@@ -31,9 +31,10 @@ def _path_in_package(file: str) -> str | None:
 
 
 def short_path(file: str) -> str:
-    """Return the path of an installed file from its package on, of others from where Python runs.
+    """Return a short path for display.
 
-    Of a file elsewhere, the last two parts tell it from others of the same name.
+    The path of an installed file begins at its package. Other paths are relative to the working
+    directory; outside of it, the last two parts of the path are returned.
     """
     path = PurePath(file)
     installed = _path_in_package(file)

@@ -1,4 +1,4 @@
-"""How large the gradients of a backward are, module by module, and where they get lost."""
+"""Measure the gradients of a backward pass by module, to find where they vanish or explode."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,18 +26,18 @@ Nodes = Sequence[TracedNode]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModuleGradient:
-    """How large the gradients of one module are.
+    """The size of the gradients in one module.
 
     Attributes:
-        module: The path of the module, ``"outside"`` for operations in none; the name of the
-            tensor for a leaf in none.
-        arriving: The 2-norm of the gradient that arrives at its result, the last one if it was
-            called several times; None where none was seen.
-        ratio: That norm, divided by the one at the first module; None outside of all modules.
-        parameters: The 2-norm of the gradients of all its leaves together; None where it has none
-            that got a gradient.
-        not_finite: ``"NaN"`` or ``"infinity"`` if one of these gradients holds any, which norms
-            leave out; else None.
+        module: The path of the module, or ``"outside"`` for operations outside of all modules. For
+            a leaf outside of all modules, its name.
+        arriving: The 2-norm of the gradient that arrives at the module's result; for several calls,
+            at the last result. None if no gradient arrived.
+        ratio: This norm divided by that of the first module; None outside of all modules.
+        parameters: The 2-norm of the gradients of all leaves in the module together; None if none
+            got a gradient.
+        not_finite: ``"NaN"`` or ``"infinity"`` if one of these gradients contains any, else None.
+            The norms leave these elements out.
     """
 
     module: str
@@ -49,9 +49,9 @@ class ModuleGradient:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GradientNorms:
-    """The gradients of a backward by module, in the order in which it came to them.
+    """The sizes of the gradients in each module, in the order of the backward pass.
 
-    `GraphTrace.gradient_norms` makes it, and ``str()`` prints it as a table.
+    `GraphTrace.gradient_norms` returns it, and ``str()`` prints it as a table.
 
     Attributes:
         modules: The modules, from the outputs to the inputs.
@@ -61,16 +61,16 @@ class GradientNorms:
 
     @property
     def vanishing(self) -> tuple[ModuleGradient, ...]:
-        """The last modules, all with less than 0.001 of the norm at the first module."""
+        """The last modules, as far as all their norms are below 0.001 of the first module's."""
         return self._last_with(lambda ratio: ratio < VANISHED)
 
     @property
     def exploding(self) -> tuple[ModuleGradient, ...]:
-        """The last modules, all with more than 1,000 times the norm at the first module."""
+        """The last modules, as far as all their norms exceed 1,000 times the first module's."""
         return self._last_with(lambda ratio: ratio > EXPLODED)
 
     def _last_with(self, is_so: Callable[[float], bool]) -> tuple[ModuleGradient, ...]:
-        """Return the last modules with a ratio, as long as the ratios meet a condition."""
+        """Return the longest run of modules at the end whose ratios all meet a condition."""
         ratios = [(module.ratio, module) for module in self.modules if module.ratio is not None]
         last = takewhile(lambda pair: is_so(pair[0]), reversed(ratios))
         return tuple(module for _, module in last)[::-1]
@@ -96,6 +96,7 @@ class GradientNorms:
 
 
 def _number(value: float | None) -> str:
+    """Return a norm or ratio with two digits, as text; an empty text for None."""
     return "" if value is None else f"{value:.1e}"
 
 
@@ -103,7 +104,7 @@ def _number(value: float | None) -> str:
 
 
 def gradient_norms_of(nodes: Nodes) -> GradientNorms:
-    """Sum up by module what a backward passed on, with as many levels as fit on a screen."""
+    """Return the gradient norms by module, with as many levels of modules as fit on a screen."""
     visited = [(node.visited, node) for node in nodes if node.visited is not None]
     in_order = [node for _, node in sorted(visited, key=lambda pair: pair[0])]
     paths = {node.index: _path(node) for node in in_order}
@@ -115,7 +116,7 @@ def gradient_norms_of(nodes: Nodes) -> GradientNorms:
 
 
 def _path(node: TracedNode) -> str:
-    """Return the module of a node; of a leaf, the module that its name says it is in."""
+    """Return the module path of a node; for a leaf, its name up to the last dot."""
     if not node.is_leaf:
         return OUTSIDE if node.module is None else node.module
     name = short_name(node)
@@ -123,7 +124,7 @@ def _path(node: TracedNode) -> str:
 
 
 def _fitting_depth(paths: Sequence[str]) -> int:
-    """Return how many levels of paths there are at most without too many modules, at least one."""
+    """Return the largest number of path levels, at least 1, that yields at most 24 modules."""
     levels = [path.split(".") for path in set(paths)]
     deepest = max(map(len, levels), default=1)
     for depth in range(deepest, 1, -1):
@@ -133,7 +134,10 @@ def _fitting_depth(paths: Sequence[str]) -> int:
 
 
 def _modules(members: Mapping[str, Nodes]) -> Iterator[ModuleGradient]:
-    """Yield the modules; the ratios refer to the first at which a norm is known and not zero."""
+    """Yield the gradient norms of each module.
+
+    Ratios refer to the first module with a known norm that is not zero.
+    """
     first: float | None = None
     for module, nodes in members.items():
         results = [node for node in nodes if not node.is_leaf]
@@ -152,6 +156,6 @@ def _modules(members: Mapping[str, Nodes]) -> Iterator[ModuleGradient]:
 
 
 def norm_of(gradients: Sequence[TensorSummary | None]) -> float | None:
-    """Return the 2-norm of all that arrived at a node, None where nothing could be read."""
+    """Return the 2-norm of the gradients at a node together, None if none could be read."""
     norms = [one.norm for one in gradients if one is not None and one.norm is not None]
     return hypot(*norms) if norms else None

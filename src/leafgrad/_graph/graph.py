@@ -1,4 +1,4 @@
-"""A graph as a value: its nodes, and what follows from them."""
+"""The value of a traced graph: its nodes, and properties computed from them."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +18,7 @@ from leafgrad._messages import message
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Graph:
-    """The nodes of a graph, and the facts about them; what draws a graph takes one of these.
+    """The nodes of a graph and properties computed from them; the drawing code takes this class.
 
     Attributes:
         nodes: Every node, each one before its successors; ``nodes[i].index == i``.
@@ -34,7 +34,7 @@ class Graph:
 
     @cached_property
     def edges(self) -> tuple[TracedEdge, ...]:
-        """Every edge, node by node, also those that lead nowhere."""
+        """All edges, node by node, including edges that lead to no node."""
         return tuple(edge for node in self.nodes for edge in node.edges)
 
     @cached_property
@@ -44,12 +44,12 @@ class Graph:
 
     @cached_property
     def saved(self) -> tuple[SavedTensor, ...]:
-        """Everything that is kept for backward, node by node."""
+        """All tensors saved for backward, node by node."""
         return tuple(saved for node in self.nodes for saved in node.saved)
 
     @cached_property
     def memory(self) -> GraphMemory:
-        """What the graph keeps alive for backward, in all and by node, kind, module and line."""
+        """The memory that the graph keeps alive for backward, by kind, module and line."""
         return memory_of(self.nodes)
 
     @cached_property
@@ -65,10 +65,10 @@ class Graph:
 
     @cached_property
     def gradient_norms(self) -> GradientNorms:
-        """How large the gradients are by module, and where they vanish, explode or are zeros.
+        """The sizes of the gradients by module, and where they vanish or explode.
 
         Raises:
-            ValueError: If `trace_graph` was not asked for gradients.
+            ValueError: If `trace_graph` ran without ``gradients=True``.
         """
         if not self.has_gradients:
             raise ValueError(message("errors.graph.no-gradients", what="gradient_norms"))
@@ -76,12 +76,12 @@ class Graph:
 
     @property
     def has_gradients(self) -> bool:
-        """Whether `trace_graph` was asked for gradients."""
+        """Whether `trace_graph` ran with ``gradients=True``."""
         return any(node.gradients for node in self.nodes)
 
     @cached_property
     def is_freed(self) -> bool:
-        """Whether a saved tensor of any node is gone, so that a whole backward would fail."""
+        """Whether any saved tensor was freed, so that a backward pass would fail."""
         return any(saved.state == "freed" for saved in self.saved)
 
 
@@ -91,16 +91,15 @@ def sinks_of(graph: Graph) -> list[TracedNode]:
 
 
 def value_turns_of(graph: Graph) -> list[TracedNode]:
-    """Return the nodes at which values stop being finite, in the order of the forward pass.
+    """Return the nodes where values stop being finite, in the order of the forward pass.
 
-    A NaN or an infinity arose at each of them, or came in through an input without a gradient, and
-    reached a root. The infinities of an attention mask, which a softmax turns into zeros, do not
-    count.
+    At each node, a NaN or infinity appeared, or entered through an input without a gradient, and
+    reached a root. Infinities of an attention mask do not count: softmax turns them into zeros.
     """
     return sorted((node for node in graph.nodes if node.value_turns), key=age_order)
 
 
 def gradient_turns_of(graph: Graph) -> list[TracedNode]:
-    """Return the nodes at which gradients stop being finite, in the order of the backward pass."""
+    """Return the nodes where gradients stop being finite, in the order of the backward pass."""
     turns = (node for node in graph.nodes if node.gradient_turns)
     return sorted(turns, key=lambda node: node.visited or 0)

@@ -1,4 +1,4 @@
-"""The memory that a graph keeps alive for the backward pass, by kind, module and line."""
+"""Add up the memory that a graph keeps alive for the backward pass, by kind, module and line."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -73,11 +73,11 @@ class GraphMemory(ShownAsCard):
 
     @property
     def why(self) -> tuple[str, ...]:
-        """What a living output pins, and what backward will not find there, in sentences."""
+        """Sentences: what memory the output keeps alive, and what backward has to recompute."""
         return self._card().sentences
 
     def _card(self) -> Card:
-        """Return a card with the sums and the largest shares."""
+        """Return a card with the totals and the largest shares."""
         total = self.total
         without_parameters, tensors = size(total.bytes_without_parameters), size(total.tensor_bytes)
         storages = message(
@@ -101,7 +101,7 @@ class GraphMemory(ShownAsCard):
 
 
 def memory_of(nodes: Sequence[TracedNode]) -> GraphMemory:
-    """Add up the memory that the nodes keep alive."""
+    """Return the memory that the nodes keep alive."""
     pairs = [(node, saved) for node in nodes for saved in node.saved]
     return GraphMemory(
         node_count=len(nodes),
@@ -123,17 +123,19 @@ def bytes_without_parameters(saved: Sequence[SavedTensor]) -> int:
 
 
 def _bytes_by_storage(saved: Iterable[SavedTensor]) -> dict[int, int]:
+    """Map the number of each storage to its bytes."""
     return {slot.storage: slot.nbytes or 0 for slot in saved if slot.storage is not None}
 
 
 def _state(saved: SavedTensor) -> str:
+    """Return the group of a saved tensor in `GraphMemory.states`."""
     if saved.name.startswith("checkpoint.cache"):
         return "cached"
     return "on ctx" if saved.is_on_ctx else saved.state
 
 
 def _shares(keyed: Iterable[tuple[object, SavedTensor]]) -> tuple[MemoryShare, ...]:
-    """Group the saved tensors that have a key, the largest group first."""
+    """Return the memory of each group of saved tensors with the same key, the largest first."""
     groups = defaultdict[object, list[SavedTensor]](list)
     for key, saved in keyed:
         if key is not None:
@@ -144,6 +146,7 @@ def _shares(keyed: Iterable[tuple[object, SavedTensor]]) -> tuple[MemoryShare, .
 
 
 def _share(name: str, saved: Sequence[SavedTensor]) -> MemoryShare:
+    """Return the memory that a group of saved tensors keeps alive."""
     storages = _bytes_by_storage(saved)
     return MemoryShare(
         name=name,
@@ -158,9 +161,9 @@ def _share(name: str, saved: Sequence[SavedTensor]) -> MemoryShare:
 
 
 def _tensor_bytes(saved: SavedTensor) -> int:
-    """Return the bytes of a tensor by its sizes; of its storage where a size is unknown.
+    """Return the bytes of a tensor by its shape; those of its storage if a size is unknown.
 
-    A tensor that wraps others takes nothing beyond what they take.
+    A tensor that wraps others takes no bytes of its own.
     """
     if saved.storage is None and saved.nbytes == 0:
         return 0
@@ -171,6 +174,7 @@ def _tensor_bytes(saved: SavedTensor) -> int:
 
 
 def _largest_rows(group: str, shares: Sequence[MemoryShare]) -> Iterator[tuple[str, str]]:
+    """Yield card rows for the three largest shares, and one row with the number of the others."""
     for rank, share in enumerate(shares[:MOST_SHARES]):
         name = share.name or message("modules.outermost")
         if len(name) > WIDEST_NAME:
@@ -182,6 +186,7 @@ def _largest_rows(group: str, shares: Sequence[MemoryShare]) -> Iterator[tuple[s
 
 
 def _sentences(memory: GraphMemory) -> Iterator[str]:
+    """Yield sentences about the memory: its size, tensors that hooks keep, and recomputation."""
     total, nodes = memory.total, count(memory.node_count, "node")
     yield message("memory.alive", nodes=nodes, bytes=size(total.storage_bytes))
     for state in memory.states:

@@ -1,4 +1,4 @@
-"""The parts of a traced graph as values: nodes, edges and what nodes keep for backward."""
+"""The parts of a traced graph as values: nodes, edges and saved tensors."""
 
 from dataclasses import dataclass, field
 from math import prod
@@ -23,18 +23,16 @@ def element_count(shape: Shape | None) -> int | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TracedEdge:
-    """One input of a node's operation, and the node that the input's gradient goes on to.
+    """An edge of a traced graph: one input of an operation, and where its gradient goes.
 
     Attributes:
-        source: The index of the node that the edge leads from.
-        target: The index of the node that it leads to; None where the input needed no gradient.
-        input_nr: Which input of the target it arrives at, as in ``next_functions``: which output
-            of the target's operation the tensor was.
-        output_nr: Which output of the source it leaves from: which input of the source's
-            operation the tensor was.
-        gradient: What the source passed on along it, where `trace_graph` was asked for gradients;
-            None where that was nothing.
-        gradient_so_far: The sum of what had arrived at that input of the target by then.
+        source: The index of the node that the edge starts from.
+        target: The index of the node that it leads to; None if the input needs no gradient.
+        input_nr: The number of the target's output that the input was, as in ``next_functions``.
+        output_nr: The number of the input among the inputs of the source's operation.
+        gradient: A summary of the gradient that the source passed on along it; None if
+            `trace_graph` ran without ``gradients=True``, or if no gradient was passed.
+        gradient_so_far: The sum of the gradients that had arrived at the same place by then.
     """
 
     source: int
@@ -47,19 +45,19 @@ class TracedEdge:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Source:
-    """A line of code that recorded an operation or wrote into a tensor.
+    """A line of code that recorded an operation or wrote to a tensor.
 
-    It is the innermost line of the user's own code. Where only installed packages ran, it is the
-    innermost of theirs.
+    It is the innermost line of the user's own code. If only installed packages ran, it is their
+    innermost line.
 
     Attributes:
         file: The file, as Python knows it.
-        line: The line.
-        function: The qualified name of the function that the line stands in.
-        library: The line of an installed package that the operation stands in, where the user's
-            line called one.
-        column: The column at which the expression begins, from 0; None if it is not known.
-        end_line: The line on which it ends.
+        line: The line number.
+        function: The qualified name of the function that contains the line.
+        library: The line of the installed package that contains the operation, if the user's line
+            called the package.
+        column: The column where the expression begins, from 0; None if it is not known.
+        end_line: The line where it ends.
         end_column: The column after its last character.
     """
 
@@ -81,16 +79,16 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Write:
-    """A write in place into a tensor's memory, as a recording saw it.
+    """A recorded in-place write to the memory of a tensor.
 
     Attributes:
         operation: The function that wrote, such as ``"add_"`` or ``"__setitem__"``.
         version_before: The version of the memory before it.
         version_after: The version after it.
-        through_view: Whether the tensor that it was called on is a view of another one.
-        source: The line of code, where it is known.
-        within: What the operation was a part of, where the code did not call it itself:
-            ``"Adam.step"`` of an optimizer, or ``"load_state_dict"``.
+        through_view: Whether it was called on a view of another tensor.
+        source: The line of code, if it is known.
+        within: The call that the operation was part of, if the user's code did not call it
+            directly: ``"Adam.step"`` for an optimizer, or ``"load_state_dict"``.
     """
 
     operation: str
@@ -114,35 +112,34 @@ class Write:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SavedTensor:
-    """One tensor that a node keeps for backward, as far as it can be read without side effects.
+    """A tensor that a node saved for backward, as far as it can be read without side effects.
 
-    Only what is ``"live"`` or ``"offloaded"`` shows a tensor; the facts about others are None. What
-    is ``"packed"`` shows its memory all the same where the hook made one tensor of it.
+    Only ``"live"`` and ``"offloaded"`` tensors have a shape, dtype and device. A ``"packed"``
+    tensor also has bytes, if the hook packed it into a single tensor. All other facts are None.
 
     Attributes:
-        node: The index of the node that keeps it.
-        name: What the node calls it: ``"self"``, ``"result"``, ``"saved_tensors[0]"`` of a custom
-            function, ``"ctx.mask"`` for a tensor that one keeps as an attribute of its ``ctx``,
-            ``"primals_1"`` or ``"exp"`` as the code calls it that `torch.compile` made,
-            ``"checkpoint.inputs[0]"`` for what a block under `torch.utils.checkpoint` was given,
-            ``"checkpoint.cache[0]"`` for a result that selective checkpointing keeps of it,
-            ``"self._local_tensor"`` for a tensor within one of a subclass.
-        state: ``"live"``; ``"freed"``, as by a backward; ``"packed"`` by a hook of
+        node: The index of the node that saved it.
+        name: Its name at the node: ``"self"``, ``"result"``, ``"saved_tensors[0]"`` in a custom
+            function, ``"ctx.mask"`` for an attribute of its ``ctx``, ``"primals_1"`` or ``"exp"``
+            in the code of `torch.compile`, ``"checkpoint.inputs[0]"`` for an input of a block under
+            `torch.utils.checkpoint`, ``"checkpoint.cache[0]"`` for a result that selective
+            checkpointing keeps, ``"self._local_tensor"`` for a tensor inside a tensor subclass.
+        state: ``"live"``; ``"freed"``, for example by a backward pass; ``"packed"`` by a hook of
             `torch.autograd.graph.saved_tensors_hooks`; ``"offloaded"`` by
-            `torch.autograd.graph.save_on_cpu`; ``"recompute"`` where `torch.utils.checkpoint` kept
-            a stand-in.
-        shape: The sizes, with words where a size is no number.
+            `torch.autograd.graph.save_on_cpu`; ``"recompute"`` if `torch.utils.checkpoint` will
+            compute it again.
+        shape: The sizes, with words for sizes that are not numbers.
         dtype: The data type.
-        device: Where the memory is.
-        nbytes: The bytes of the storage that is kept alive, the whole of it even where the tensor
-            is a view of a part; None where there is no single storage (sparse tensors) and where
-            that is not shown. A tensor of a subclass that wraps others has 0 and no storage: what
-            it wraps follows it.
+        device: The device of the memory.
+        nbytes: The bytes of the storage that is kept alive: the whole storage, even if the tensor
+            is a view of a part. None if there is no single storage (sparse tensors) or it is
+            unknown. A tensor subclass that wraps other tensors has 0, and the other tensors follow
+            it.
         storage: A number that is equal for equal storages within one trace.
-        is_parameter: Whether the storage is a parameter's.
-        saved_version: The version at which it was saved; None where PyTorch does not tell.
+        is_parameter: Whether the storage belongs to a parameter.
+        saved_version: The version when it was saved; None if PyTorch does not show it.
         current_version: The version now.
-        writes: What wrote into it since it was saved, as far as a recording knows.
+        writes: The recorded writes to it since it was saved.
     """
 
     node: int
@@ -160,12 +157,12 @@ class SavedTensor:
 
     @property
     def is_on_ctx(self) -> bool:
-        """Whether a custom function keeps it as an attribute, which no backward ever frees."""
+        """Whether a custom function stores it on its ``ctx``. Backward never frees it."""
         return self.name.startswith("ctx.")
 
     @property
     def is_modified(self) -> bool:
-        """Whether it was written in place since it was saved, so that backward will complain."""
+        """Whether it was changed in place since it was saved, so that backward fails."""
         return self.saved_version is not None and self.saved_version != self.current_version
 
 
@@ -174,9 +171,9 @@ class CustomFunction:
     """The `torch.autograd.Function` that made a node.
 
     Attributes:
-        name: Its qualified name, module first.
-        file: The file that its ``forward`` is written in, where there is one.
-        line: The line at which its ``forward`` starts.
+        name: Its module and qualified name.
+        file: The file of its ``forward``, if it has one.
+        line: The line where its ``forward`` starts.
     """
 
     name: str
