@@ -1,4 +1,4 @@
-"""Assertions about training, for tests: they fail with the report of `diagnose`."""
+"""Assertions about training, for tests. Their failures show the report of `diagnose`."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -27,18 +27,18 @@ def assert_gradients(
 ) -> None:
     """Fail unless every parameter gets a finite gradient that is not zero.
 
-    It runs one backward pass, which leaves the graph and ``.grad`` as they are.
+    One backward pass runs. It keeps the graph and every ``.grad``.
 
     Args:
         loss: The loss, as in `diagnose`.
-        model: What should be trained, as in `diagnose`.
+        model: The model or parameters that should be trained, as in `diagnose`.
         recording: What `record` returned while the loss was computed. With it, a failure shows the
             lines at fault.
         expect: The names of the parameters that should get a gradient, and no others.
 
     Raises:
-        AssertionError: If the report of `diagnose` has an error or a warning, or a parameter gets
-            no gradient. The message is the report.
+        AssertionError: If the report of `diagnose` contains an error or a warning, or if a
+            parameter gets no gradient. The message is the report.
 
     Example:
         >>> import torch
@@ -59,7 +59,7 @@ def assert_gradients(
 def assert_trains(
     step: Callable[[], object], model: torch.nn.Module, frozen: Iterable[str] = ()
 ) -> None:
-    """Fail unless one step of training changes every parameter, and leaves all of them finite.
+    """Fail unless one training step changes every parameter and leaves all of them finite.
 
     Args:
         step: A function that takes one step: forward pass, ``backward()`` and
@@ -68,9 +68,9 @@ def assert_trains(
         frozen: The names of parameters, or of modules, that must not change.
 
     Raises:
-        AssertionError: If a parameter is not finite or has not changed, or if a frozen one has. The
-            message lists these, and what `debug` reports about the step.
-        ValueError: If `frozen` names nothing, or everything.
+        AssertionError: If a parameter is not finite or has not changed, or if a frozen one has
+            changed. The message lists these parameters and the report of `debug`.
+        ValueError: If a name in `frozen` matches no parameter, or if all parameters are frozen.
 
     Example:
         >>> import torch
@@ -96,7 +96,7 @@ def assert_trains(
 
 
 def _frozen_among(names: list[str], frozen: list[str]) -> set[str]:
-    """Return the names of the parameters that are frozen, by their own names or their modules'."""
+    """Return the names of the frozen parameters, given by their own names or their modules'."""
     fixed = set[str]()
     for path in frozen:
         inside = {name for name in names if name == path or name.startswith(f"{path}.")}
@@ -111,7 +111,7 @@ def _frozen_among(names: list[str], frozen: list[str]) -> set[str]:
 def _differences(
     before: dict[str, torch.Tensor], after: dict[str, torch.nn.Parameter], frozen: set[str]
 ) -> Iterable[str]:
-    """Yield a line for each parameter that is not as it should be."""
+    """Yield a line for each parameter that is not finite, or wrongly changed or unchanged."""
     for name, old in before.items():
         has_changed = not torch.equal(old, after[name])
         if not all_finite([after[name]]):

@@ -1,4 +1,4 @@
-"""The types of the results, for annotations; the functions of `leafgrad` make the values."""
+"""The types of the results, for annotations. The functions of `leafgrad` return their values."""
 
 from leafgrad._debug.session import StepReport
 from leafgrad._derivative.derivative_explanation import DerivativeExplanation

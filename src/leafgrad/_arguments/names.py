@@ -1,4 +1,4 @@
-"""The tensors and modules in a `names` argument."""
+"""Read the tensors, modules and names in a `names` argument."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -8,12 +8,16 @@ import torch
 from leafgrad import _autograd
 from leafgrad._messages import message
 
-# Tensors and modules, of which some type checkers make objects.
+# The values are tensors or modules. Some type checkers would infer `object` for a mix of both.
 Names = torch.nn.Module | Mapping[str, Any] | torch.optim.Optimizer | None
 
 
 def read_names(names: Names) -> torch.nn.Module | Mapping[str, Any] | None:
-    """Return names as a module or a mapping, by places for an optimizer without names."""
+    """Return the argument `names` as a module, a mapping or None.
+
+    An optimizer becomes a mapping. Parameters without names are called
+    ``param_groups[0].params[0]`` and so on.
+    """
     if isinstance(names, torch.optim.Optimizer):
         return dict(_of_optimizer(names))
     if names is None or isinstance(names, torch.nn.Module | Mapping):
@@ -22,6 +26,7 @@ def read_names(names: Names) -> torch.nn.Module | Mapping[str, Any] | None:
 
 
 def _of_optimizer(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the name and tensor of each parameter of an optimizer."""
     for number, group in enumerate(optimizer.param_groups):
         places = [
             f"param_groups[{number}].params[{place}]" for place in range(len(group["params"]))
@@ -30,7 +35,7 @@ def _of_optimizer(optimizer: torch.optim.Optimizer) -> Iterator[tuple[str, torch
 
 
 def named_modules(names: object) -> dict[str, torch.nn.Module]:
-    """Return the modules among names by path, which is empty for a single module."""
+    """Return the modules among `names` by path; a single module has the empty path."""
     if isinstance(names, torch.nn.Module):
         return {"": names}
     items = names.items() if isinstance(names, Mapping) else ()
@@ -38,9 +43,9 @@ def named_modules(names: object) -> dict[str, torch.nn.Module]:
 
 
 def named_tensors(names: object) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the named tensors; those in modules by all their paths.
+    """Yield the name and tensor of every named tensor; parameters of modules by all their paths.
 
-    A view that PyTorch refuses to place in a graph has no use for a name, and is left out.
+    Views that PyTorch cannot place in the graph are left out.
     """
     for name, tensor in _names_and_tensors(names):
         if not isinstance(name, str):
@@ -53,6 +58,7 @@ def named_tensors(names: object) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _names_and_tensors(names: object) -> Iterator[tuple[object, object]]:
+    """Yield the keys and values of `names`, with modules expanded, before any check."""
     match names:
         case None:
             pass
@@ -68,7 +74,7 @@ def _names_and_tensors(names: object) -> Iterator[tuple[object, object]]:
 
 
 def _of_module(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
-    """Return parameters and buffers by all names, or by one each if a module contains itself."""
+    """Return the parameters and buffers of a module by all names; by one each if recursive."""
     listings = module.named_parameters, module.named_buffers
     try:
         return [pair for listing in listings for pair in listing(remove_duplicate=False)]
@@ -77,5 +83,5 @@ def _of_module(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
 
 
 def buffers_in(module: torch.nn.Module) -> Iterator[torch.Tensor]:
-    """Yield the buffers of a module, whatever arguments the method takes that lists them."""
+    """Yield the buffers of a module, even if its subclass overrides the arguments of the method."""
     yield from (buffer for _, buffer in module.named_buffers())

@@ -1,4 +1,4 @@
-"""The outputs that a backward pass starts from, in nested containers."""
+"""Find the outputs that a backward pass starts from, in nested containers."""
 
 from collections import deque
 from collections.abc import Iterator, Mapping, MappingView, Sequence
@@ -16,14 +16,14 @@ Output = torch.Tensor | GradientEdge
 
 
 def iter_outputs(outputs: object) -> Iterator[Output]:
-    """Yield the tensors and edges in nested containers, in order, each container only once.
+    """Yield the tensors and edges in nested containers, in order; each container only once.
 
-    What is neither has no graph, and is left out as long as anything else is there.
+    Other values are ignored, unless there is no tensor or edge at all: that raises an error.
     """
     other: tuple[str, object] | None = None
     has_output = False
     ahead: list[tuple[str, Any]] = [("outputs", outputs)]
-    met: dict[int, object] = {}  # kept alive, so that no other container gets the same number
+    met: dict[int, object] = {}  # keeps containers alive, so that no id is reused
     while ahead:
         place, item = ahead.pop()
         inside = _inside(place, item)
@@ -41,7 +41,7 @@ def iter_outputs(outputs: object) -> Iterator[Output]:
 
 
 def _inside(place: str, item: Any) -> list[tuple[str, Any]] | None:
-    """Return the items of a container with their positions; None if it is no container."""
+    """Return the items of a container with their positions, None if it is no container."""
     if isinstance(item, Output):
         return None
     if isinstance(item, Mapping):
@@ -57,6 +57,7 @@ def _inside(place: str, item: Any) -> list[tuple[str, Any]] | None:
 
 
 def _not_an_output(place: str, item: object) -> str:
+    """Return the error message for an item that cannot be traced."""
     cure = next((cure for kind, cure in CURES.items() if isinstance(item, kind)), None)
     if cure is None:
         cure = "object" if hasattr(item, "__dict__") else "number"
@@ -64,7 +65,7 @@ def _not_an_output(place: str, item: object) -> str:
     return message("errors.outputs.type", place=place, type=kind, cure=advice)
 
 
-# These may hold what has a graph, so they are not left out; to read an iterator would use it up.
+# These may contain tensors, so they are not ignored. Reading an iterator would exhaust it.
 REFUSED: tuple[type, ...] = (Node, Iterator, AbstractSet, MappingView, deque)
 
 CURES: dict[Any, str] = {
@@ -73,13 +74,13 @@ CURES: dict[Any, str] = {
     Node: "node",
     REFUSED: "container",
 }
-"""The key of the cure for each type that cannot be traced."""
+"""Message keys of the advice for each type that cannot be traced."""
 
 
 def unwrap_functorch(output: Any) -> Any:
     """Return the tensor inside `torch.func` wrappers that need no gradient at their level.
 
-    An edge is returned as it is.
+    An edge is returned unchanged.
     """
     if isinstance(output, GradientEdge):
         return output
@@ -89,7 +90,7 @@ def unwrap_functorch(output: Any) -> Any:
 
 
 def root_nodes(outputs: Sequence[Output]) -> list[Node]:
-    """Return the nodes at which a backward pass from the outputs starts, each once."""
+    """Return the nodes where a backward pass from the outputs starts, each once."""
     if not outputs:
         raise ValueError(message("errors.outputs.empty"))
     roots = list(dict.fromkeys(node for node, _ in gradient_edges(outputs)))
@@ -99,7 +100,7 @@ def root_nodes(outputs: Sequence[Output]) -> list[Node]:
 
 
 def gradient_edges(outputs: Sequence[Output]) -> list[_autograd.Edge]:
-    """Return the edges at which the gradients of the outputs arrive, if they need any."""
+    """Return the edges where gradients of the outputs arrive; skip outputs that need none."""
     edges = [
         (output.node, output.output_nr)
         if isinstance(output, GradientEdge)

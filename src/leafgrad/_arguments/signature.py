@@ -1,4 +1,4 @@
-"""The decorator of all public functions: no tracing by compilers."""
+"""Decorate public functions, so that `torch.compile` does not trace them."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -17,10 +17,11 @@ def public_function(
     refusal: str | None = None,
     traceable: Callable[[Callable[..., Any]], Callable[..., Any]] | None = None,
 ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Decorate a public function. One wrapper does everything, as each call of one takes time.
+    """Return a decorator for a public function that decides what happens under `torch.compile`.
 
-    Where `torch.compile` comes upon the function as it traces a caller,
-    the function runs as it is, or raises with `refusal`, or what `traceable` makes of it is traced.
+    If a compiled caller reaches the function, it runs uncompiled. With `refusal`, it raises this
+    error message. With `traceable`, the compiler traces the result of that function. A single
+    wrapper does all of this, because each wrapper costs time in every call.
     """
 
     def decorated(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

@@ -92,7 +92,7 @@ def keeps_array(node: Node) -> bool:
 
 
 def sample_gradients(node: Node) -> list[torch.Tensor]:
-    """Return the gradients that a node computes from sample gradients, without those that are None.
+    """Return the gradients that a node computes from sample gradients, except those that are None.
 
     Neither the engine nor its hooks run.
     """
@@ -176,7 +176,7 @@ def all_twice_differentiable(nodes: Collection[Node]) -> bool:
     return True
 
 
-# Types of PyTorch's own that were seen not to be once differentiable.
+# PyTorch's own node types that turned out to be twice differentiable.
 _RECORDED = set[type[Node]]()
 
 
@@ -189,7 +189,7 @@ def _raises(operation: str) -> bool:
     return not any(name.startswith("_saved_") for name in dir(node))
 
 
-# Those of distances have formulas from some PyTorch after 2.13 on.
+# A PyTorch release after 2.13 implements the second derivatives of distances.
 _UNWRITTEN = tuple(filter(_raises, ("Cdist", "Pdist")))
 _ONCE = {
     *(f"{operation}Backward0" for operation in _UNWRITTEN),
@@ -283,16 +283,16 @@ def gives_zeros(node: Node, place: int) -> bool:
     if operation in _WRITTEN_OVER:
         return place == 0
     if operation in _STRAIGHT:
-        return place == 1  # what the activation was given, behind the gradient of its result
+        return place == 1  # input 1 is the argument of the activation
     if operation == "Div":
-        return getattr(node, "_saved_rounding_mode", None) is not None  # a division that rounds
+        return getattr(node, "_saved_rounding_mode", None) is not None  # division with rounding
     if operation == "Sgn":
         return not forward_outputs(node)[0].dtype.is_complex
     return operation in _ZERO
 
 
 _SOMETIMES = {"Copy", "Div", "Fill", "Sgn"}
-_WRITTEN_OVER = {"Copy", "Fill"}  # what was there before, by what its second input holds
+_WRITTEN_OVER = {"Copy", "Fill"}  # the values of input 0 are overwritten
 _STRAIGHT = {
     f"{name}Backward"
     for name in "Hardshrink Hardtanh LeakyRelu RreluWithNoise Softshrink Threshold".split()

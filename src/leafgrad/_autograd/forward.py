@@ -54,7 +54,7 @@ def reader_of_settings(kind: type[Node]) -> Callable[[Node], Any]:
     return attrgetter(*names, "__class__")
 
 
-class Recomputation(Exception):  # noqa: N818 (not an error: there is another way)
+class Recomputation(Exception):  # noqa: N818 (not an error: callers read the tensor in another way)
     """Raised instead of letting a checkpoint recompute its block for one read of a saved tensor."""
 
 

@@ -331,7 +331,7 @@ def _hooked_state(unpack_hook: object) -> State:
 
 
 def _packed_tensor(packed: object) -> torch.Tensor | None:
-    """Return the tensor that a pack hook returned, alone or in a list or tuple; else None."""
+    """Return the tensor that a pack hook returned, also inside a list or tuple; else None."""
     parts = packed if isinstance(packed, list | tuple) else [packed]
     tensors = [part for part in parts if isinstance(part, torch.Tensor)]
     return tensors[0] if len(tensors) == 1 else None

@@ -133,7 +133,7 @@ def place_in_memory(tensor: torch.Tensor) -> tuple[object, ...]:
 
 
 def as_row(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the elements in memory order as one dimension; return a tensor with gaps as it is."""
+    """Return the elements in memory order as one dimension; tensors with gaps are not changed."""
     place = place_in_memory(tensor)[-1]
     return tensor.detach().as_strided((place,), (1,)) if isinstance(place, int) else tensor
 

@@ -187,58 +187,55 @@ class CustomFunction:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TracedNode:
-    """One node of a traced graph: the backward of one operation, or a leaf.
+    """A node of a traced graph: the backward of one operation, or a leaf.
 
     Attributes:
-        index: Its place in `GraphTrace.nodes`.
+        index: Its position in `GraphTrace.nodes`.
         name: Its name in PyTorch, such as ``"MulBackward0"``.
-        shapes: The shapes of what its operation made, one for each output; None for a strided
-            nested tensor. An output that takes part in no gradient may show as ``()``.
+        shapes: The shape of each output of its operation; None for a strided nested tensor. An
+            output without a gradient may have the shape ``()``.
         dtype: The data type of the first output.
-        device: Where the first output is.
-        edges: One `TracedEdge` for each tensor input of the operation, in order.
-        saved: What it keeps for backward.
-        tensor_names: The names given to its tensors.
-        is_leaf: Whether it accumulates into a leaf tensor.
-        retains_grad: Whether a tensor of it retains its gradient, as far as tensors were at hand:
-            among the outputs, the named ones and the leaves; None where none was.
-        custom_function: The `torch.autograd.Function` behind it, with its file and line, or None.
-        created: Its place among the nodes of the trace in the order in which the operations ran,
-            the oldest 0; None for a leaf, which no operation made.
-        module: The path of the module that recorded it, as in ``named_modules()``, where the
-            outermost has an empty one; None outside of all, and where it is not known.
-        is_module_inferred: Whether the module was not recorded but follows from whose parameters
-            were used around it.
-        source: The line of code that made it, from a recording, which is of the thread in which it
-            was entered; None where it is not known.
-        derivative_order: The highest order of derivative that its result is made of, as far as a
-            recording saw the passes with ``create_graph=True``; None where nothing was recorded.
-        derivative: The derivative that it was recorded for, such as ``"u_xx"``: the name of the
-            result, else one made of the names of what was differentiated; None outside of passes
-            with ``create_graph=True``, and where nothing was recorded.
-        hides_saved: Whether PyTorch shows nothing of what it saved, as where an operation wrote
-            into a view (``"CopySlices"``) and for most foreach functions: `saved` is empty there,
-            whatever is kept.
-        values: What its operation made, one for each output, where `trace_graph` was asked for
-            values; None where that is not known. A leaf's is what it holds.
-        gradients: The gradients that arrived at it, one for each output, where `trace_graph` was
-            asked for them; None where none arrived.
-        visited: Its place in the order in which that backward took the nodes; None where it did
-            not come to it.
-        value_turns: Whether a value that is not finite came up here, though all that its operation
-            was given by other nodes was finite, or a NaN was made of infinities, and was not gone
-            by the time it came to a root.
-        value_turn_kind: ``"NaN"`` or ``"infinity"``, whichever it is that came up.
-        value_turn_given: What a recording saw its operation be given that was not finite and that
-            no edge leads to: by name where it has one, else as in ``"argument 0 of linear"``.
-        value_turn_is_near: Whether the value of a node right before it is not known, which may be
-            the one.
-        gradient_turns: Whether a gradient that is not finite came up here and was not gone by the
-            time it came to a sink: it is passed on although all that arrived were finite, or a NaN
-            was made of infinities, or a hook or a sum made it.
-        gradient_turn_kind: ``"NaN"`` or ``"infinity"``, whichever it is that came up.
-        settings: What its operation was called with beside tensors, such as
-            ``("stride", "(2, 2)")``, as far as PyTorch keeps it for backward.
+        device: The device of the first output.
+        edges: The edges to the nodes of the operation's inputs.
+        saved: The tensors that it saved for backward.
+        tensor_names: The names of its tensors, from the argument `names` of `trace_graph`.
+        is_leaf: Whether it accumulates gradients into a leaf tensor.
+        retains_grad: Whether one of its tensors retains its gradient. None if no tensor of it is
+            known: outputs, named tensors and leaves are.
+        custom_function: The `torch.autograd.Function` that made it, or None.
+        created: Its position among the traced nodes in the order of the operations, the oldest 0;
+            None for a leaf.
+        module: The path of the module that ran the operation, as in ``named_modules()``; empty for
+            the outermost module, None outside of modules or if it is not known.
+        is_module_inferred: Whether the module was not recorded, but inferred from the parameters
+            that operations use.
+        source: The line of code that ran the operation, from a recording; None if it is not known.
+            A recording only sees the thread that started it.
+        derivative_order: The highest order of derivative in its result, from recorded passes with
+            ``create_graph=True``; None if nothing was recorded.
+        derivative: The derivative that it helps to compute, such as ``"u_xx"``: the name of the
+            result, or one composed of the names of the differentiated tensors. None outside of
+            recorded passes with ``create_graph=True``.
+        hides_saved: Whether PyTorch hides what it saved, so that `saved` is empty. This is the case
+            for writes into views (``"CopySlices"``) and most foreach functions.
+        values: A summary of each output of its operation, or of the leaf's value; None if the value
+            is not known. Empty if `trace_graph` ran without ``values=True``.
+        gradients: A summary of the gradient that arrived for each output; None if none arrived.
+            Empty if `trace_graph` ran without ``gradients=True``.
+        visited: Its position in the order of that backward pass; None if the pass did not reach it.
+        value_turns: Whether a NaN or infinity first appeared here and reached a root. All inputs
+            from other nodes were finite, or a NaN was computed from infinities.
+        value_turn_kind: ``"NaN"`` or ``"infinity"``, whichever appeared.
+        value_turn_given: The recorded non-finite inputs that no edge leads to: their names, or
+            texts such as ``"argument 0 of linear"``.
+        value_turn_is_near: Whether the value of a node directly before it is not known, so that the
+            NaN or infinity may have appeared there.
+        gradient_turns: Whether a NaN or infinity first appeared in the gradients here and reached a
+            sink. It was computed from finite gradients or from infinities, or a hook or a sum
+            produced it.
+        gradient_turn_kind: ``"NaN"`` or ``"infinity"``, whichever appeared.
+        settings: The arguments of its operation that are not tensors, such as ``("stride", "(2,
+            2)")``, as far as PyTorch saved them.
     """
 
     index: int
@@ -272,37 +269,37 @@ class TracedNode:
 
     @property
     def leaf_name(self) -> str | None:
-        """The name of the leaf tensor that it accumulates into, if that has one."""
+        """The name of the leaf tensor that it accumulates into, None if it has no name."""
         return self.tensor_names[0] if self.is_leaf and self.tensor_names else None
 
     @property
     def recomputes(self) -> bool:
-        """Whether backward will run code of the forward again, as `torch.utils.checkpoint` does."""
+        """Whether backward runs forward code again for it, as `torch.utils.checkpoint` does."""
         name = self.custom_function.name if self.custom_function else None
         by_hook = any(saved.state == "recompute" for saved in self.saved)
         return by_hook or name == "torch.utils.checkpoint.CheckpointFunction"
 
     @property
     def is_freed(self) -> bool:
-        """Whether a saved tensor is gone, so that a backward through this node would fail.
+        """Whether a saved tensor was freed, so that a backward pass through this node would fail.
 
-        PyTorch frees a custom function's node as a whole, even one that saved nothing.
+        PyTorch frees the node of a custom function as a whole, even if it saved nothing.
         """
         return any(saved.state == "freed" for saved in self.saved)
 
 
 def age_order(node: TracedNode) -> int:
-    """Return a key that sorts leaves first, then nodes in the order of their operations."""
+    """Return a sort key: leaves first, then nodes in the order of their operations."""
     return -1 if node.created is None else node.created
 
 
 def short_name(node: TracedNode) -> str:
-    """Return the name of a node's tensor, or the node's number."""
+    """Return the name of a node's tensor; if it has none, a text with the node's index."""
     return node.tensor_names[0] if node.tensor_names else message("nodes.unnamed", index=node.index)
 
 
 def place_text(node: TracedNode) -> str:
-    """Return the index and the name of a node, and its line and module if known."""
+    """Return a text with the node's index and name, and its line and module if known."""
     name = message("nodes.leaf") if node.is_leaf else node.name
     if node.leaf_name:
         name = message("nodes.named-leaf", name=node.leaf_name)
@@ -315,17 +312,17 @@ def place_text(node: TracedNode) -> str:
 
 
 def value_text(node: TracedNode) -> str | None:
-    """Return the values of a node as text; None if they were not requested."""
+    """Return a node's values as text, None if `trace_graph` ran without ``values=True``."""
     return _join_outputs(node.values, "not-recorded")
 
 
 def gradient_text(node: TracedNode) -> str | None:
-    """Return the gradients that arrived at a node as text; None if none did."""
+    """Return the gradients that arrived at a node as text, None if none arrived."""
     return _join_outputs(node.gradients, "none") if any(node.gradients) else None
 
 
 def _join_outputs(summaries: tuple[TensorSummary | None, ...], missing: str) -> str | None:
-    """Join the summaries of all outputs, with the message `missing` for one without."""
+    """Join the summaries of all outputs; the message `missing` stands for an unknown one."""
     if not any(summaries):
         return message(f"nodes.{missing}") if summaries else None
     return "; ".join(
@@ -335,19 +332,11 @@ def _join_outputs(summaries: tuple[TensorSummary | None, ...], missing: str) -> 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InputUse:
-    """One operation that an input of the graph was given to.
+    """An operation that uses an input of the graph.
 
     Attributes:
         node: The index of its node.
-        argument: What the operation calls it, as in `SavedTensor.name`.
-
-    Example:
-        >>> import torch
-        >>> from leafgrad import trace_graph
-        >>> data, weight = torch.ones(3, 2), torch.ones(2, requires_grad=True)
-        >>> trace = trace_graph(weight * data, names={"data": data})
-        >>> trace.inputs[0].uses
-        (InputUse(node=0, argument='other'),)
+        argument: The name of the input in the operation, as in `SavedTensor.name`.
     """
 
     node: int
@@ -356,25 +345,16 @@ class InputUse:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TracedInput:
-    """A tensor with a name that needs no gradient and that operations of the graph saved.
+    """A named tensor that needs no gradient and that operations of the graph saved.
 
     Data and targets are such tensors. Frozen parameters and buffers do not count.
 
     Attributes:
-        name: The name given to it, or the argument of the module that a recording saw it passed to.
-        shape: Its sizes.
-        dtype: Its data type.
-        device: Where it is.
-        uses: The operations that are known to have been given it.
-
-    Example:
-        >>> import torch
-        >>> from leafgrad import trace_graph
-        >>> data = torch.ones(3, 2)
-        >>> model = torch.nn.Linear(2, 1)
-        >>> (given,) = trace_graph(model(data), names={"model": model, "data": data}).inputs
-        >>> given.name, given.shape, given.dtype, [use.argument for use in given.uses]
-        ('data', (3, 2), torch.float32, ['mat1'])
+        name: Its name from `names`, or the name of the module's argument in a recording.
+        shape: The sizes.
+        dtype: The data type.
+        device: The device.
+        uses: The operations that are known to use it.
     """
 
     name: str

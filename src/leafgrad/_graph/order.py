@@ -1,4 +1,4 @@
-"""Topological orders of nodes."""
+"""Sort nodes topologically."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -9,9 +9,9 @@ from itertools import chain
 def topological_order(
     successors: Sequence[Sequence[int]], priorities: Sequence[float]
 ) -> Iterator[int]:
-    """Yield every index before those of its successors, by Kahn's algorithm.
+    """Yield every index before the indices of its successors (Kahn's algorithm).
 
-    Of the places that may come next, that of the lowest priority does, and the first of equals.
+    Of the indices that are ready, the one with the lowest priority comes first, then the smallest.
     """
     waiting = Counter(chain.from_iterable(successors))
     ready = [(priorities[place], place) for place in range(len(successors)) if not waiting[place]]

@@ -1,4 +1,4 @@
-"""A summary of the numbers in a tensor, which keeps no tensor alive."""
+"""Summarize the numbers in a tensor, without keeping the tensor alive."""
 
 import cmath
 import math
@@ -18,28 +18,21 @@ MOST_NUMBERS = 6
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class TensorSummary:
-    """The numbers of a tensor, as far as a few say what is in it.
+    """A short summary of the numbers in a tensor.
 
-    Two that show the same are equal, also where they show NaN. Where nothing could be read,
-    `unread` says why, there are no numbers, no mean and no norm, and nothing was counted.
+    Summaries that print the same are equal, even if they contain NaN.
 
     Attributes:
         shape: The sizes.
         dtype: The data type.
-        numbers: All elements, row by row, where there are no more than six; else None.
-        mean: The mean of the finite elements; None where there is none.
-        norm: The square root of the sum of their squares; None where there is none.
-        nans: How many elements are NaN.
-        infinities: How many elements are infinite.
-        unread: Why no element was read, as in ``"its storage holds nothing"`` or ``"it is a
-            DTensor"``; None where they were.
-
-    Example:
-        >>> import torch
-        >>> from leafgrad import trace_graph
-        >>> x = torch.tensor([3.0, 4.0], requires_grad=True)
-        >>> print(trace_graph(x.exp(), values=True).leaves[0].values[0])
-        [3, 4]
+        numbers: All elements in row-major order if there are at most six, else None.
+        mean: The mean of the finite elements; None if there are none.
+        norm: The 2-norm of the finite elements; None if there are none.
+        nans: The number of elements that are NaN.
+        infinities: The number of infinite elements.
+        unread: The reason why no element could be read, such as ``"its storage holds nothing"`` or
+            ``"it is a DTensor"``; else None. If it is given, numbers, mean and norm are None, and
+            the counts are 0.
     """
 
     shape: tuple[int | str, ...] | None
@@ -53,12 +46,12 @@ class TensorSummary:
 
     @property
     def is_finite(self) -> bool:
-        """Whether the elements were read, and none is NaN or infinite."""
+        """Whether the elements were read and all of them are finite."""
         return self.unread is None and self.not_finite is None
 
     @property
     def not_finite(self) -> NotFinite | None:
-        """The worse of what was found, NaN or else infinity; None where neither was."""
+        """``"NaN"`` if any element is NaN, else ``"infinity"`` if any is infinite, else None."""
         if self.nans:
             return "NaN"
         return "infinity" if self.infinities else None
@@ -79,6 +72,7 @@ class TensorSummary:
 
 
 def _facts(summary: TensorSummary, digits: int = 5) -> Iterator[str]:
+    """Yield texts: the mean and norm as far as known, then the numbers of NaNs and infinities."""
     if summary.mean is not None:
         yield message("summary.mean", value=number_text(summary.mean))
     if summary.norm is not None:
@@ -90,13 +84,13 @@ def _facts(summary: TensorSummary, digits: int = 5) -> Iterator[str]:
 
 
 def worst_of(summaries: Iterable[TensorSummary | None]) -> NotFinite | None:
-    """Return NaN if any tensor has one, else infinity if any has one, else None."""
+    """Return ``"NaN"`` if any tensor contains one, else ``"infinity"`` if any does, else None."""
     kinds = {summary.not_finite for summary in summaries if summary is not None}
     return "NaN" if "NaN" in kinds else "infinity" if "infinity" in kinds else None
 
 
 def brief_text(summary: TensorSummary) -> str:
-    """Return a single number, or the norm of several and how many are not finite."""
+    """Return a single number; for several, their norm and the number of NaNs and infinities."""
     if summary.unread is not None:
         return message("unread.brief")
     if summary.numbers is not None and len(summary.numbers) == 1:
@@ -105,7 +99,7 @@ def brief_text(summary: TensorSummary) -> str:
 
 
 def norms_text(summaries: Iterable[TensorSummary | None]) -> str:
-    """Return the range of the norms of several tensors, and whether any is not finite."""
+    """Return the range of the norms of several tensors as text, with NaN or infinity if any."""
     read = [one for one in summaries if one is not None and one.unread is None]
     norms = [one.norm for one in read if one.norm is not None]
     ends = [f"{norm:.2g}" for norm in (min(norms), max(norms))] if norms else []
@@ -114,14 +108,14 @@ def norms_text(summaries: Iterable[TensorSummary | None]) -> str:
 
 
 def number_text(value: Number) -> str:
-    """Return a number with five digits, an integer with all digits."""
+    """Return a number as text with five digits; an integer with all digits."""
     return str(value) if isinstance(value, int) else f"{value:.5g}"
 
 
 def summary_of(tensor: torch.Tensor) -> TensorSummary | None:
-    """Read a tensor's numbers, or why they cannot be read; None on ``meta``.
+    """Return a summary of a tensor's numbers, or of the reason why they cannot be read.
 
-    This is the one thing that asks for the data, so on a GPU it waits for the work that is queued.
+    Return None for a tensor on ``meta``. On a GPU, this waits for all queued work.
     """
     unread = _autograd.why_unread(tensor)
     if unread is not None:
@@ -138,7 +132,7 @@ _NOTHING: dict[str, Any] = {"numbers": None, "mean": None, "norm": None, "nans":
 
 
 def _of_few(tensor: torch.Tensor) -> dict[str, Any]:
-    """Summarize in Python, which is faster for few numbers."""
+    """Return the fields of a summary, computed in Python: this is faster for few numbers."""
     numbers = tuple(tensor.flatten().tolist())
     finite = [number for number in numbers if cmath.isfinite(number)]
     return {
@@ -151,9 +145,10 @@ def _of_few(tensor: torch.Tensor) -> dict[str, Any]:
 
 
 def _of_many(tensor: torch.Tensor) -> dict[str, Any]:
-    """Summarize with PyTorch, in scaled numbers if a square would leave the range.
+    """Return the fields of a summary, computed by PyTorch.
 
-    A norm well within the range also says that all elements are finite.
+    If squares might overflow or underflow, the numbers are scaled first. If the norm is well within
+    the range, all elements are finite.
     """
     dtype = torch.float64 if tensor.dtype == torch.float64 else torch.float32
     if tensor.dtype.is_complex:
@@ -171,10 +166,11 @@ def _of_many(tensor: torch.Tensor) -> dict[str, Any]:
 
 
 _SAFE_NORMS = (2.0**-40, 2.0**60)
-"""Between these, squares of what counts are normal numbers of float32, and sums do not overflow."""
+"""Between these norms, the squares that matter are normal float32 numbers, and sums are finite."""
 
 
 def _mean_and_norm(finite: torch.Tensor, largest: float) -> dict[str, Any]:
+    """Return the mean and norm of finite numbers, scaled so that squares cannot overflow."""
     scale = max(2.0 ** (math.frexp(largest)[1] - 1), torch.finfo(finite.dtype).tiny)
     scaled = finite / scale
     return {"mean": scaled.mean().item() * scale, "norm": scaled.norm().item() * scale}

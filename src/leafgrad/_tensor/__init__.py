@@ -1,1 +1,1 @@
-"""`describe_tensor`: what autograd knows of one tensor."""
+"""`describe_tensor`: what a tensor is to autograd."""

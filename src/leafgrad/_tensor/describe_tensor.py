@@ -1,4 +1,4 @@
-"""Read the facts about a tensor that matter to autograd."""
+"""`describe_tensor`: read the facts about a tensor that matter to autograd."""
 
 import torch
 
@@ -12,18 +12,18 @@ from leafgrad._tensor.description import TensorDescription, TensorRole, role_tex
 def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorDescription:
     """Describe what a tensor is to autograd, and whether ``backward()`` will fill its ``.grad``.
 
-    The data is never looked at, so the cost does not depend on the size. Nothing warns, and no
-    code of a tensor subclass runs, except where the subclass itself supplies its shape, device or
-    layout. Two traces remain, neither with an effect on values or gradients: PyTorch brings the
-    node of a view up to date that was written into, as any use of the view would; and a
-    ``grad_fn`` gets a private entry in its ``metadata``, which makes long graphs safe to free.
+    The elements are never read, so the cost does not depend on the size. Nothing warns. No code of
+    a tensor subclass runs, unless the subclass itself computes its shape, device or layout. Values
+    and gradients do not change. PyTorch updates the node of a view that was written to, as any use
+    of the view would. A ``grad_fn`` gets a private entry in its ``metadata``, which makes deep
+    graphs safe to free.
 
     Args:
         tensor: Any tensor, of any shape, dtype, device and layout.
-        name: What to call it in what is printed.
+        name: The name of the tensor in the printed description.
 
     Returns:
-        The facts as a value that keeps nothing alive.
+        The facts as a value that does not keep the tensor alive.
 
     Raises:
         TypeError: If `tensor` is not a tensor, or `name` not a string.
@@ -48,8 +48,8 @@ def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorD
           - To store it, call `retain_grad()` before `backward()`.
             `torch.autograd.grad()` returns it without storing it.
 
-    The rules are those of ``torch.Tensor.is_leaf`` and ``torch.Tensor.retain_grad``, and what
-    PyTorch was seen to do where these are silent.
+    The rules are those of ``torch.Tensor.is_leaf`` and ``torch.Tensor.retain_grad``. What these
+    leave open was observed in PyTorch.
     """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(message("errors.tensor.type", type=type(tensor).__name__))
@@ -62,13 +62,13 @@ def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorD
         if facts.wrapped is not None:
             inner = role_text(_role(_autograd.unwrapped(tensor)))
             why = *why, message("tensor.inner", role=inner)
-    # Nobody has seen the value yet, and a copy would take as long again.
+    # The frozen value has not been shared yet, and a copy would double the time.
     object.__setattr__(facts, "why", why)
     return facts
 
 
 def _role(tensor: torch.Tensor) -> TensorRole:
-    """Return the role of a tensor. An invalid view would raise at later questions."""
+    """Return the role of a tensor in autograd."""
     if _autograd.functorch_wrapper(tensor) is not None:
         return TensorRole.WRAPPED
     if _autograd.is_invalid_view(tensor):
@@ -82,7 +82,7 @@ def _role(tensor: torch.Tensor) -> TensorRole:
 
 
 def _facts(tensor: torch.Tensor, name: str | None, role: TensorRole) -> TensorDescription:
-    """Return the facts about a tensor, without reasons."""
+    """Return the description of a tensor, without the sentences in `why`."""
     is_valid = role is not TensorRole.INVALID_VIEW
     kind = type(tensor)
     return TensorDescription(
@@ -113,7 +113,7 @@ def _facts(tensor: torch.Tensor, name: str | None, role: TensorRole) -> TensorDe
 def _reasons(
     role: TensorRole, variant: str, now: str, node: str | None, transform: str | None
 ) -> tuple[str, ...]:
-    """Return why a tensor is or is not a leaf, what happens to ``.grad``, and what to do."""
+    """Return sentences: why the tensor is a leaf or not, what happens to ``.grad``, what to do."""
     table = f"tensor.{role.name.lower().replace('_', '-')}"
     slots = {
         "node": node,
@@ -127,7 +127,7 @@ def _reasons(
 
 
 def _variant(facts: TensorDescription) -> str:
-    """Return the case of a role that has sentences of its own."""
+    """Return the special case of a role that has its own sentences, or an empty text."""
     if not (facts.dtype.is_floating_point or facts.dtype.is_complex):
         return "integer"
     if facts.shape is None and facts.requires_grad:

@@ -12,17 +12,18 @@ from leafgrad._messages import message
 
 
 class TensorRole(StrEnum):
-    """The part that a tensor plays in autograd; ``str()`` of it reads as prose.
+    """The role that a tensor plays in autograd; ``str()`` of it is readable text.
 
     Attributes:
-        CONSTANT: Does not require grad, and is a leaf by convention.
-        LEAF: Requires grad and no recorded operation made it: ``backward()`` fills its ``.grad``.
-        NON_LEAF: The result of a recorded operation.
-        RETAINED: A non-leaf whose ``.grad`` is filled as well, since ``retain_grad()``.
-        UNRECORDED_VIEW: Counts as a leaf that requires grad, as its base does, but no gradient
-            reaches it: the view was taken while nothing was recorded.
-        INVALID_VIEW: A view which PyTorch refuses to place in the graph since a write in place.
-        WRAPPED: Lives inside a ``torch.func`` transform, which has a graph of its own.
+        CONSTANT: It does not require grad, and is a leaf by convention.
+        LEAF: It requires grad and no recorded operation made it: ``backward()`` fills its
+            ``.grad``.
+        NON_LEAF: It is the result of a recorded operation.
+        RETAINED: It is a non-leaf whose ``.grad`` is filled because of ``retain_grad()``.
+        UNRECORDED_VIEW: It counts as a leaf that requires grad, because its base does. But it was
+            taken while nothing was recorded, so no gradient reaches it.
+        INVALID_VIEW: It is a view that PyTorch cannot place in the graph after an in-place write.
+        WRAPPED: It lives inside a ``torch.func`` transform, which has its own graph.
 
     Example:
         >>> import torch
@@ -43,47 +44,47 @@ class TensorRole(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class TensorDescription(ShownAsCard):
-    """What one tensor is to autograd; `describe_tensor` makes it.
+    """What one tensor is to autograd; `describe_tensor` returns it.
 
-    It keeps no tensor alive, is equal to a description with the same facts, prints itself for a
-    terminal and shows itself in a notebook.
+    It keeps no tensor alive and equals a description with the same facts. It prints as text and
+    shows as a card in a notebook.
 
     Attributes:
-        name: The name that was given, or None.
-        shape: The sizes: numbers, or words where a size is none (``"ragged"`` in a nested tensor,
-            a symbol such as ``"s0"`` in a traced one). None for a lazy parameter before its first
+        name: The name given to `describe_tensor`, or None.
+        shape: The sizes: numbers, or strings for other sizes (``"ragged"`` in a nested tensor, a
+            symbol such as ``"s0"`` in a traced one). None for a lazy parameter before its first
             input.
         dtype: The data type.
-        device: Where the data is.
+        device: The device of the data.
         layout: Strided, sparse, ...
-        requires_grad: What ``tensor.requires_grad`` says.
-        is_leaf: What ``tensor.is_leaf`` says; None for an invalid view, where it raises.
+        requires_grad: The value of ``tensor.requires_grad``.
+        is_leaf: The value of ``tensor.is_leaf``; None for an invalid view, where it raises an
+            error.
         grad_fn: The name of the node that recorded the tensor, such as ``"MulBackward0"``; None for
             a leaf and for an invalid view.
-        output_nr: Which of that node's outputs the tensor is.
-        retains_grad: What ``tensor.retains_grad`` says; leaves keep ``.grad`` without it.
+        output_nr: The number of the node's output that the tensor is.
+        retains_grad: The value of ``tensor.retains_grad``. Leaves store ``.grad`` without it.
         has_grad: Whether ``.grad`` holds a gradient now.
-        version: What in-place writes raise, but for those through ``.data``; None for an inference
-            tensor.
+        version: The version counter, which in-place writes increase, except writes through
+            ``.data``. None for an inference tensor.
         is_view: Whether autograd tracks the tensor as a view of another.
         is_parameter: Whether it is an ``nn.Parameter``.
-        is_inference: Whether it was made in ``torch.inference_mode()``.
-        wrapped: The ``torch.func`` transform around the tensor and its level, such as
-            ``"vmap, level 1"``; ``"ended"`` when the transform is over; None outside.
+        is_inference: Whether it was created in ``torch.inference_mode()``.
+        wrapped: The ``torch.func`` transform around the tensor and its level, such as ``"vmap,
+            level 1"``; ``"ended"`` after the transform; None outside of transforms.
         subclass: The name of the tensor's class, such as ``"DTensor"`` or ``"NestedTensor"``; None
             for ``torch.Tensor`` and ``nn.Parameter``.
-        local_shape: The shape of the part of a DTensor that is in this process, where `shape` is
-            that of the whole; None for any other tensor.
-        placements: How a DTensor is spread over each dimension of its mesh, such as
-            ``("Shard(dim=0)",)``; None for any other tensor.
-        mesh: The sizes of the mesh of a DTensor, after the names of its dimensions if they have
-            any, and the kind of device, such as ``"dp=4 x tp=2 on cuda"``; None for any other
-            tensor.
-        role: The part that the tensor plays.
+        role: The role that the tensor plays.
         will_accumulate_grad: Whether a plain ``backward()`` from a result that depends on the
             tensor stores a gradient in ``.grad``.
-        why: Sentences: why it is or is not a leaf, whether ``.grad`` will be filled and why, and
+        why: Sentences: why it is or is not a leaf, whether and why ``.grad`` will be filled, and
             what to do about it.
+        local_shape: The shape of the part of a DTensor in this process, while `shape` is that of
+            the whole; None for other tensors.
+        placements: The placement of a DTensor on each dimension of its mesh, such as
+            ``("Shard(dim=0)",)``; None for other tensors.
+        mesh: The sizes of the mesh of a DTensor, with the names of its dimensions if they have any,
+            and the kind of device, such as ``"dp=4 x tp=2 on cuda"``; None for other tensors.
     """
 
     name: str | None
@@ -133,16 +134,17 @@ class TensorDescription(ShownAsCard):
 
 
 def role_text(role: TensorRole) -> str:
-    """Return a role in the reader's language."""
+    """Return the name of a role in the current language."""
     return message(f"tensor.role.{role.name.lower().replace('_', '-')}")
 
 
 def _words(key: str, **slots: object) -> str:
+    """Return the message with this key under ``tensor.rows``."""
     return message(f"tensor.rows.{key}", **slots)
 
 
 def _rows_of_subclass(description: TensorDescription) -> Iterator[tuple[str, str]]:
-    """Yield the class of a tensor subclass, and the parts of a DTensor."""
+    """Yield card rows for the class of a tensor subclass, and the parts of a DTensor."""
     d = description
     if d.subclass is not None:
         yield _words("class"), d.subclass
@@ -158,11 +160,11 @@ GRAD = {
     (True, False): "stays-filled",
     (True, True): "is-added",
 }
-"""The key of what backward() does to ``.grad``, by whether it is filled now and will be."""
+"""Message keys for the effect of backward(), by whether ``.grad`` is filled now and will be."""
 
 
 def _traits(description: TensorDescription) -> Iterator[str]:
-    """Yield data type, shape and device, then unusual properties."""
+    """Yield texts: the data type, shape and device, then unusual properties."""
     shape, layout = description.shape, torch_name(description.layout)
     yield torch_name(description.dtype)
     yield _words("no-shape") if shape is None else _words("shape", shape=shape_text(shape))

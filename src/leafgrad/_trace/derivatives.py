@@ -1,4 +1,4 @@
-"""Name what a recorded pass with ``create_graph=True`` computed, as in ``u_xx``."""
+"""Name the derivatives that recorded passes with ``create_graph=True`` computed, as in ``u_xx``."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,9 +10,10 @@ from leafgrad._record.tape import Value
 def name_derivatives(
     log: Log, names: Mapping[int | None, str], values: Mapping[Value | None, str]
 ) -> dict[int | None, str]:
-    """Return the name of what each pass computed, by the number of the first node of the pass.
+    """Return the name of the derivative that each recorded pass computed.
 
-    A derivative has the name of its result, else it is named after what was differentiated.
+    The keys are the numbers of the first nodes of the passes. A derivative is called by the name of
+    its result; if that has none, its name is composed of the names of the differentiated tensors.
 
     Args:
         log: What a recording saw.
@@ -23,7 +24,7 @@ def name_derivatives(
     sums: dict[int | None, Value] = {}
     makers: dict[Value | None, int | None] = {}
     for call in log.tape.calls:
-        if call.stop > call.start:  # else the number is that of a later call
+        if call.stop > call.start:  # otherwise a later call has this number
             makers.update(dict.fromkeys(call.outputs, call.start))
             if call.name == "sum":
                 sums[call.start] = call.inputs[0]
@@ -32,7 +33,7 @@ def name_derivatives(
         if call.roots is None:
             continue
         root = next(iter(call.roots), None)
-        summed = sums.get(root)  # as in `grad(u.sum(), x)`, which differentiates u
+        summed = sums.get(root)  # `grad(u.sum(), x)` differentiates u
         maker = makers.get(summed, root)
         base = names.get(root) or values.get(summed) or found.get(pass_at(log, maker))
         module = None if maker is None else log.module_of(maker)
@@ -43,13 +44,13 @@ def name_derivatives(
 
 
 def pass_at(log: Log, number: int | None) -> int | None:
-    """Return the number of the first node of the pass that made a node, None outside of all."""
+    """Return the number of the first node of the pass that created a node; None if none did."""
     call = None if number is None else find_span(log.tape.calls, number)
     return None if call is None or call.roots is None else call.start
 
 
 def _derived(base: str, inputs: Sequence[str]) -> str:
-    """Return ``u_x`` for u and x, ``u_xx`` for u_x and x, and a gradient of several inputs."""
+    """Return ``u_x`` for u and x, ``u_xx`` for u_x and x, and ``∇u`` for several inputs."""
     if len(inputs) != 1 or not base:
         return f"∇{base}"
     return base + inputs[0] if "_" in base else f"{base}_{inputs[0]}"

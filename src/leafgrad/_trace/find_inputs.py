@@ -1,4 +1,4 @@
-"""Find the inputs of a traced graph: the named tensors without a gradient that its nodes save."""
+"""Find the inputs of a traced graph: named tensors without a gradient that its nodes saved."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,9 +20,16 @@ def graph_inputs(
     roots: Roots,
     log: Log,
 ) -> tuple[TracedInput, ...]:
-    """Find the named tensors that nodes saved, in the order of the operations.
+    """Return the named tensors without a gradient that nodes saved, in the order of the operations.
 
-    Buffers of the modules in `roots`, and of the modules that a recording saw run, are no inputs.
+    Buffers of modules are not inputs.
+
+    Args:
+        nodes: The traced nodes.
+        live: The live nodes, by index.
+        named: Names and tensors.
+        roots: The modules that the user named.
+        log: What a recording saw. Buffers of the modules that it saw do not count either.
     """
     known = {
         _autograd.storage_identity(tensor): (name, tensor)
@@ -51,8 +58,8 @@ def graph_inputs(
 
 
 def _constants(node: TracedNode, live: Node) -> Iterator[tuple[str, int]]:
-    """Yield the saved tensors that need no gradient, by name, each with its storage."""
-    # Only numbers that are no floats have no edge, which leads nowhere.
+    """Yield the name and storage of each tensor that the node saved and that needs no gradient."""
+    # Each floating-point input has an edge; the edge of one without a gradient has no target.
     has_free_edge = any(edge.target is None for edge in node.edges)
     saved = {
         one.name

@@ -1,4 +1,4 @@
-"""The gradients of a traced graph, as one real backward passes them on."""
+"""Add the gradients of a real backward pass to a traced graph."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -26,7 +26,15 @@ def add_gradients(
     ends: Sequence[Output],
     given: Weights,
 ) -> Nodes:
-    """Run one backward, and return the nodes with what came along at each node and edge."""
+    """Run one backward pass and return the nodes with the gradients at each node and edge.
+
+    Args:
+        nodes: The traced nodes.
+        roots: The indices of the nodes where the pass starts.
+        graph: The live nodes with their successors, in the same order.
+        ends: The outputs that the pass starts from.
+        given: The gradients of these outputs, as in `trace_graph`.
+    """
     starts: list[Any] = [end for end in ends if gradient_edges([end])]
     weights = _weights(starts, given)
     _check_weights(starts, weights)
@@ -53,7 +61,7 @@ def add_gradients(
 
 
 def _weights(starts: Sequence[Output], given: Weights) -> list[torch.Tensor]:
-    """Pair each output that a backward starts from with the gradient that it starts with."""
+    """Return the gradient that each output starts with: the given one, or 1 for a single number."""
     weights = [None] * len(starts) if given is None else given
     weights = [weights] if isinstance(weights, torch.Tensor) else [*weights]
     if len(weights) != len(starts):
@@ -64,6 +72,7 @@ def _weights(starts: Sequence[Output], given: Weights) -> list[torch.Tensor]:
 
 
 def _check_weights(starts: Sequence[Output], weights: Sequence[object]) -> None:
+    """Raise an error if the gradient of an output is no tensor, has another shape or no memory."""
     for number, (start, weight) in enumerate(zip(starts, weights, strict=True)):
         ((node, output_nr),) = gradient_edges([start])
         wanted = _autograd.forward_outputs(node)[output_nr].shape
@@ -71,7 +80,7 @@ def _check_weights(starts: Sequence[Output], weights: Sequence[object]) -> None:
         if not isinstance(weight, torch.Tensor):
             kind = type(weight).__name__
             raise TypeError(message("errors.grad-outputs.type", type=kind, **place))
-        if lack := _autograd.lacking_memory(weight):  # what reads it kills the process
+        if lack := _autograd.lacking_memory(weight):  # reading it would kill the process
             raise ValueError(message("errors.grad-outputs.memory", lack=lack, **place))
         if wanted is not None and _autograd.shape(weight) != wanted:
             came = _autograd.shape(weight)
@@ -79,7 +88,7 @@ def _check_weights(starts: Sequence[Output], weights: Sequence[object]) -> None:
 
 
 def _unit_gradient(start: Output) -> torch.Tensor:
-    """Return the gradient that a single number starts with."""
+    """Return the gradient 1 for an output with a single real number; raise an error for others."""
     if isinstance(start, torch.Tensor) and start.numel() == 1 and not start.is_complex():
         return torch.ones_like(start, requires_grad=False)
     came = message("errors.grad-outputs.root-edge")
@@ -92,8 +101,8 @@ def _unit_gradient(start: Output) -> torch.Tensor:
 class _BackwardRecorder:
     """Records the gradients of a backward pass while it runs.
 
-    The engine shows a sum only when it is complete. So gradients that arrive at the same output
-    are added up here as well, in the order in which they arrive.
+    The engine shows a sum of gradients only when it is complete. Therefore the gradients that
+    arrive at the same output are added here as well, in the order of their arrival.
     """
 
     def __init__(self, graph: _autograd.LiveGraph) -> None:
@@ -110,11 +119,11 @@ class _BackwardRecorder:
             self._add(end, weight.detach())
 
     def visit(self, node: Node, passed: _autograd.Gradients, arrived: _autograd.Gradients) -> None:
-        """Record what arrives at a node and what it passes on; a leaf passes nothing on."""
+        """Record the gradients that arrive at a node and those it passes on (none for a leaf)."""
         self.order[node] = len(self.order)
         summaries = []
         for output, gradient in enumerate(arrived):
-            # Mostly it is the sum that was passed on last, whose summary is known.
+            # The gradient is usually the last sum, whose summary is known.
             total, summary = self.waiting.pop((node, output), (None, None))
             summaries.append(summary if total is gradient else _summarize(gradient))
         self.arrived[node] = tuple(summaries)
@@ -126,7 +135,10 @@ class _BackwardRecorder:
     def _add(
         self, end: _autograd.Edge, gradient: torch.Tensor
     ) -> tuple[TensorSummary | None, TensorSummary | None]:
-        """Add a gradient to those before it, and return the summaries of it and of the sum."""
+        """Add a gradient to the earlier gradients at the same output.
+
+        Return the summaries of the gradient and of the sum.
+        """
         summary = so_far = summary_of(gradient)
         total = gradient
         if end in self.waiting:
@@ -136,7 +148,7 @@ class _BackwardRecorder:
         return summary, so_far
 
     def end(self, sinks: Sequence[_autograd.Edge], arrived: _autograd.Gradients) -> None:
-        """Record what arrives where the pass ends without a visit."""
+        """Record the gradients that arrive at nodes where the pass ends without a visit."""
         at: dict[Node, list[TensorSummary | None]] = {}
         for (node, _), gradient in zip(sinks, arrived, strict=True):
             if node not in self.order:
@@ -144,7 +156,7 @@ class _BackwardRecorder:
         self.arrived.update({node: tuple(summaries) for node, summaries in at.items()})
 
     def annotate(self, node: Node, traced: TracedNode) -> TracedNode:
-        """Return a node and its edges with their gradients."""
+        """Return a traced node with the recorded gradients at it and at its edges."""
         edges = []
         for edge in traced.edges:
             gradient, so_far = self.passed.get((node, edge.output_nr), (None, None))
@@ -155,4 +167,5 @@ class _BackwardRecorder:
 
 
 def _summarize(gradient: torch.Tensor | None) -> TensorSummary | None:
+    """Return the summary of a gradient, None if there is no gradient."""
     return None if gradient is None else summary_of(gradient)

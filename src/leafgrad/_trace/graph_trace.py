@@ -1,4 +1,4 @@
-"""A traced graph as a value that keeps nothing alive."""
+"""The result of `trace_graph`: the value of a graph, which keeps no tensor alive."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from leafgrad._steps.steps import BackwardSteps, steps_of
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GraphTrace(Graph):
-    """The graph behind some outputs, as a value that keeps no tensor, node or graph alive.
+    """The autograd graph behind some outputs, as a value that keeps no tensor, node or graph alive.
 
-    `trace_graph` makes it, and a notebook shows it as a picture. ``print()`` shows at most 40 lines
-    of 80 columns, and a few more where numbers stop being finite. Each node of a small graph has a
-    line, with the indices of the nodes that its edges lead to. A large graph is folded by module
-    where modules are known, else by kind of node, and says so.
+    `trace_graph` returns it, and a notebook shows it as a picture. ``print()`` shows at most 40
+    lines of 80 columns, and a few more if values or gradients stop being finite. In a small graph,
+    each node has a line with the indices of the nodes that its edges lead to. A large graph is
+    folded: by module if modules are known, else by kind of node.
 
     Attributes:
-        nodes: Every node, each one before its successors; ``nodes[i].index == i``.
-        roots: The nodes at which a backward from the outputs would start.
-        modules: The modules that nodes belong to and those around them, where they are known: from
-            ``names=model``, or because a recording saw them run.
-        inputs: The named tensors that need no gradient and that nodes keep, such as data.
+        nodes: All nodes, each one before its successors; ``nodes[i].index == i``.
+        roots: The nodes where a backward pass from the outputs starts.
+        modules: The modules that nodes belong to, and the modules that contain these. They come
+            from ``names=model`` or from a recording.
+        inputs: The named tensors that need no gradient and that nodes saved, such as data.
     """
 
     def to_svg(
@@ -37,36 +37,33 @@ class GraphTrace(Graph):
         color: Color | None = None,
         legend: bool = True,
     ) -> str:
-        """Draw the graph: the root at the top, arrows in the direction of the gradients.
+        """Draw the graph as SVG, with the root at the top and arrows along the gradients.
 
-        The picture follows the theme of the page that it stands in, and that of the reader where
-        it stands alone. Its text can be selected and searched, and each box tells more about its
-        node when it is pointed at.
+        The picture follows the light or dark theme of its page, or of the reader's system. Its text
+        can be selected and searched. Pointing at a box shows more about its node.
 
         Args:
-            fold: Whether a leaf is shown within the box of the node that leads to it, and of parts
-                that are repeated, such as the blocks of a transformer, only one, with their
-                number. The path of a module, or several, also shows each of these in one box, where
-                modules are known; ``"*"`` stands for any one part of a path, as in ``"layers.*"``.
-                None folds graphs of more than 40 nodes, by the outer modules where modules are
-                known.
-            direction: ``"backward"`` leads arrows from the root down to the leaves, as the
-                gradients go, and calls nodes as PyTorch does. ``"forward"`` leads them from the
-                leaves down to the root, as the values go, with the names of the functions that
-                were called.
-            color: What the colour of a box tells: ``"bytes"`` how much is saved there for backward,
-                ``"gradient"`` how large the gradient is that arrived, where `trace_graph` was asked
-                for gradients. None leaves boxes plain.
-            legend: Whether the facts of the graph and the meaning of the signs stand under it. Of
-                several pictures on one page, one can tell it for all.
+            fold: Whether to draw each leaf inside the box of its node, and repeated parts, such as
+                the blocks of a transformer, only once with their number. The path of a module, or
+                several paths, also draws each of these modules as one box, if modules are known.
+                ``"*"`` stands for any single part of a path, as in ``"layers.*"``. None folds
+                graphs of more than 40 nodes, by the outer modules if modules are known.
+            direction: ``"backward"`` draws arrows from the root down to the leaves, along the
+                gradients, and uses PyTorch's names of the nodes. ``"forward"`` draws them from the
+                leaves down to the root, along the values, with the names of the called functions.
+            color: The meaning of the colour of a box: ``"bytes"`` for the memory that its node
+                saved, ``"gradient"`` for the norm of the gradient that arrived (only if
+                `trace_graph` ran with ``gradients=True``). None leaves boxes plain.
+            legend: Whether to add the facts of the graph and the meaning of the signs below it.
+                Among several pictures on a page, one with a legend is enough.
 
         Returns:
-            An ``<svg>`` element, for a file of its own or for a page.
+            An ``<svg>`` element, for a file or a page.
 
         Raises:
-            TypeError: If `fold` is none of these.
-            ValueError: If there would be more than 3,000 boxes, or no module has such a path, or
-                `direction` or `color` is none of these, or there are no gradients to colour by.
+            TypeError: If `fold` has another type.
+            ValueError: If there would be more than 3,000 boxes, if no module has a path in `fold`,
+                if `direction` or `color` has another value, or if there are no gradients.
 
         Example:
             >>> import torch
@@ -92,15 +89,15 @@ class GraphTrace(Graph):
         their own.
 
         Args:
-            direction: The direction of the arrows at first, as in `to_svg`; a button changes it.
-            color: The meaning of the colours at first, as in `to_svg`; a list changes it.
+            direction: The initial direction of the arrows, as in `to_svg`; a button changes it.
+            color: The initial meaning of the colours, as in `to_svg`; a list changes it.
 
         Returns:
             A complete HTML document.
 
         Raises:
-            ValueError: If there would be more than 3,000 boxes even when it is folded, or
-                `direction` or `color` is not what `to_svg` takes.
+            ValueError: If there would be more than 3,000 boxes even when folded, or
+                if `direction` or `color` has a value that `to_svg` does not accept.
 
         Example:
             >>> import torch
@@ -112,32 +109,31 @@ class GraphTrace(Graph):
         return page.page(self, PictureStyle(direction=direction, color=color))
 
     def show(self) -> None:
-        """Show the graph to move about in: in the notebook that runs this, else in a browser.
+        """Show an interactive view of the graph, in the notebook that runs this or in a browser.
 
-        The browser gets the page of `to_html`, in a new folder among the temporary files, where it
-        stays. A notebook shows it by itself, too, where the graph is the result of a cell: the page
-        in a frame, and where the notebook is not trusted, as one that came from somebody else, the
-        picture alone.
+        The browser opens the page of `to_html`, which is written to a new temporary folder and
+        remains there. A notebook also shows the view if the graph is the result of a cell. If the
+        notebook is not trusted, it shows only the picture.
 
         Raises:
-            ValueError: If there would be more than 3,000 boxes even when it is folded.
+            ValueError: If there would be more than 3,000 boxes even when folded.
             RuntimeError: If no browser can be started.
         """
         pages.show(self, self.to_html)
 
     def steps(self) -> BackwardSteps:
-        """Return the backward that `trace_graph` ran, step by step, in the engine's order.
+        """Return the backward pass that `trace_graph` ran, step by step, in the engine's order.
 
-        Values come up in the order of the operations, then gradients flow from the root, and what
-        several nodes pass on to one place adds up as it arrives. A notebook shows the picture of
-        the graph with buttons; `BackwardSteps.to_html` writes a page.
+        First the values appear in the order of the operations. Then gradients flow from the root,
+        and gradients that arrive at the same place add up. A notebook shows the picture of the
+        graph with buttons; `BackwardSteps.to_html` returns a page.
 
         Returns:
             The steps, each with a sentence.
 
         Raises:
-            ValueError: If `trace_graph` was not asked for gradients, or there are more than 1,000
-                steps.
+            ValueError: If `trace_graph` ran without ``gradients=True``, or if there are more than
+                1,000 steps.
 
         Example:
             >>> import torch

@@ -1,4 +1,4 @@
-"""The modules of nodes: inferred from the parameters that nodes use, and read into values."""
+"""Find the module of each node, recorded or inferred, and read modules into values."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, reduce
@@ -15,7 +15,7 @@ from leafgrad._trace.not_finite_turns import only_moves
 
 Paths = list[str | None]
 Edges = Sequence[tuple[TracedEdge, ...]]
-LeafNames = Mapping[int, tuple[str, ...]]  # of the leaves that have names, by their places
+LeafNames = Mapping[int, tuple[str, ...]]  # by the positions of the leaves that have names
 
 
 def infer_modules(
@@ -25,19 +25,18 @@ def infer_modules(
     leaf_names: LeafNames,
     roots: Collection[str],
 ) -> Paths:
-    """Return the module that each node belongs to, inferred from its parameters.
+    """Return the module path that each node belongs to, inferred from the parameters in the graph.
 
-    A node that uses a parameter belongs to the module that has it, and what was made between the
-    uses of two parameters belongs to the innermost module that has both. What several modules have
-    tells no more than which module has these. The paths begin with those of `roots`; outside of
-    these there is no module.
+    A node that uses a parameter belongs to the module that owns it. Operations between the uses of
+    two parameters belong to the innermost module that contains both. Nodes outside of the named
+    modules have None.
 
     Args:
-        kinds: The name of each node, all of which stand before their successors.
+        kinds: The name of each node. Each node comes before its successors.
         edges: The edges of each node.
-        created: Their order, as in `TracedNode.created`.
-        leaf_names: The names of the leaves.
-        roots: The paths of the modules that were given.
+        created: The order of the operations, as in `TracedNode.created`.
+        leaf_names: The names of the leaves, by the positions of their nodes.
+        roots: The paths of the modules that the user named.
     """
     users = _users_of_parameters(kinds, edges, leaf_names, roots)
     ranks = {place: rank for place, rank in enumerate(created) if rank is not None}
@@ -51,7 +50,7 @@ def infer_modules(
 
 
 def name_leaf_modules(recorded: Paths, leaf_names: LeafNames, roots: Collection[str]) -> Paths:
-    """Return the recorded modules; for a leaf, the module that owns its first name."""
+    """Return the recorded module paths; for a leaf, the path of the module that owns it."""
     owners = {place: _owner(names) for place, names in leaf_names.items()}
     inside = _inside(owners.values(), roots)
     owners = {place: owner for place, owner in owners.items() if owner in inside}
@@ -59,20 +58,21 @@ def name_leaf_modules(recorded: Paths, leaf_names: LeafNames, roots: Collection[
 
 
 def _inside(paths: Iterable[str], roots: Collection[str]) -> set[str]:
-    """Return the paths within one of the roots; an empty root contains all."""
+    """Return the paths that lie within one of the roots; an empty root contains all."""
     if "" in roots:
         return {*paths}
     return {path for path in {*paths} if any(f"{path}.".startswith(f"{root}.") for root in roots)}
 
 
 def _owner(names: tuple[str, ...]) -> str:
+    """Return the path of the module that owns a parameter, from the parameter's first name."""
     return names[0].rpartition(".")[0]
 
 
 def _users_of_parameters(
     kinds: Sequence[str], edges: Edges, leaf_names: LeafNames, roots: Collection[str]
 ) -> dict[int, str]:
-    """Map each node that uses parameters to the innermost module that contains them all."""
+    """Map each node that uses parameters to the innermost module that contains all of them."""
     # A tied parameter has several names: take the innermost module around all of its owners.
     owners = {
         place: reduce(_common_module, [name.rpartition(".")[0] for name in names])
@@ -92,15 +92,15 @@ def _users_of_parameters(
 
 
 def _modules_between(known: Sequence[str | None]) -> Iterator[str]:
-    """Yield the module of each operation, in the order of the forward pass."""
-    common = cache(_common_module)  # all that ran between two uses have the same
+    """Yield the module path of each operation, in the order of the forward pass."""
+    common = cache(_common_module)  # many operations have the same two modules
     ahead = [*_repeat_last_known(reversed(known))][::-1]
     for here, before, after in zip(known, _repeat_last_known(known), ahead, strict=True):
         yield common(before, after) if here is None else here
 
 
 def _repeat_last_known(modules: Iterable[str | None]) -> Iterator[str]:
-    """Repeat the last known module; before the first, the outermost."""
+    """Yield the last known module path for each operation; before the first, the outermost."""
     last = ""
     for module in modules:
         last = last if module is None else module
@@ -108,7 +108,7 @@ def _repeat_last_known(modules: Iterable[str | None]) -> Iterator[str]:
 
 
 def _common_module(one: str, other: str) -> str:
-    """Return the path of the innermost module that contains both."""
+    """Return the path of the innermost module that contains two modules."""
     if one == other:
         return one
     pairs = zip(one.split("."), other.split("."), strict=False)
@@ -118,12 +118,12 @@ def _common_module(one: str, other: str) -> str:
 def traced_modules(
     nodes: Sequence[TracedNode], roots: Roots, calls: Mapping[str, ModuleCall]
 ) -> tuple[TracedModule, ...]:
-    """Read the modules that nodes belong to, and the modules around them.
+    """Return the modules that nodes belong to, and the modules around them, as values.
 
     Args:
         nodes: The nodes.
         roots: The modules that the user named.
-        calls: The modules that a recording saw run, by path. They may be gone by now.
+        calls: The recorded calls of modules, by path. Some modules may be deleted by now.
     """
     paths = {node.module for node in nodes if node.module is not None}
     wanted = {path for inner in paths for path in ("", *outwards(inner))}
@@ -137,7 +137,7 @@ def traced_modules(
     # The parameters of each module and of all within it, by identity, so that each counts once.
     held: dict[str, dict[int, torch.Tensor]] = {path: {} for path in wanted}
     for path, module in alive.items():
-        # However a subclass overrides parameters() or named_parameters().
+        # The base class is used because a subclass may override named_parameters().
         for _, parameter in Module.named_parameters(module, recurse=False):
             for outer in ("", *outwards(path)):
                 if outer in held:
@@ -156,6 +156,7 @@ def traced_modules(
 
 
 def _read(path: str, module: Module, parameters: Sequence[torch.Tensor]) -> TracedModule:
+    """Return a module as a value, with the numbers of its parameters."""
     frozen = [one for one in parameters if not _autograd.plain(one, "requires_grad")]
     is_overridden = type(module).forward is not Module.forward
     return TracedModule(

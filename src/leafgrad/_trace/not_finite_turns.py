@@ -19,7 +19,7 @@ Nodes = Sequence[TracedNode]
 Finiteness = int
 """A combination of the bits below; without any, all numbers are finite."""
 
-# An IntFlag would take ten times as long.
+# Plain integers, because an IntFlag is ten times slower.
 FINITE, NAN, INFINITY, UNSEEN = 0, 1, 2, 4
 BAD = NAN | INFINITY
 
@@ -30,11 +30,16 @@ BAD = NAN | INFINITY
 def mark_value_turns(
     nodes: Nodes, roots: Iterable[int], recorded: Mapping[int, tuple[str, ...]]
 ) -> Iterator[TracedNode]:
-    """Yield the nodes, marked where non-finite values appear that reach a root.
+    """Yield the nodes, marked where a NaN or infinity first appears and then reaches a root.
 
-    A node counts only if all of its inputs are known to be better. A recording saw all inputs of
-    the nodes in `recorded`, which maps them to the names of their non-finite inputs; an unknown
-    value before such a node lies within the same call.
+    A node is only marked if all of its inputs are known to be finite, or infinite for a NaN. For a
+    node in `recorded`, a recording saw all inputs. An unknown value before it is then part of the
+    same call.
+
+    Args:
+        nodes: The nodes with values.
+        roots: The indices of the roots.
+        recorded: The names of the non-finite inputs of recorded nodes, by index.
     """
     values = _ValueFlow(nodes)
     wanted = values.wanted(roots)
@@ -56,7 +61,10 @@ def mark_value_turns(
 
 
 class _ValueFlow:
-    """The finiteness of the results and inputs of nodes. Each node comes before its successors."""
+    """The finiteness of the results and inputs of each node, as far as it can be inferred.
+
+    Each node comes before its successors.
+    """
 
     def __init__(self, nodes: Nodes) -> None:
         self.nodes = nodes
@@ -70,14 +78,14 @@ class _ValueFlow:
                 self.inputs[node.index] |= self._arriving(edge)
 
     def _infer_results(self) -> None:
-        """Infer that a node that only moves numbers makes finite ones of finite ones."""
+        """Infer finite results for nodes that only move finite numbers."""
         for node in reversed(self.nodes):
             if self.moving[node.index] and self._input_of(node) == FINITE:
                 made = self.results[node.index]
                 made[:] = [FINITE if finiteness is None else finiteness for finiteness in made]
 
     def _infer_inputs(self) -> None:
-        """Infer that the non-finite results of a node that only moves numbers were its inputs."""
+        """Infer non-finite inputs from non-finite results of nodes that only move numbers."""
         for node in self.nodes:
             bad = [kinds for kinds in self.results[node.index] if kinds is not None and kinds & BAD]
             if self.moving[node.index] and bad and self._input_of(node) is None:
@@ -85,12 +93,12 @@ class _ValueFlow:
                 self.results[edge.target or 0][edge.input_nr] = bad[0]
 
     def _input_of(self, node: TracedNode) -> Finiteness | None:
-        """Return the finiteness of the only input of a node; unseen if no edge leads to it."""
+        """Return the finiteness of a node's only input; `UNSEEN` if no edge leads to it."""
         edge = node.edges[0]
         return UNSEEN if edge.target is None else self.results[edge.target][edge.input_nr]
 
     def _arriving(self, edge: TracedEdge) -> Finiteness:
-        """Return the finiteness of an input; if it is unknown, that of the inputs behind it."""
+        """Return the finiteness of an input; if unknown, combine that of the inputs behind it."""
         if edge.target is None:
             return FINITE
         finiteness = self.results[edge.target][edge.input_nr]
@@ -100,7 +108,7 @@ class _ValueFlow:
         return self.inputs[edge.target] | unseen
 
     def wanted(self, roots: Iterable[int]) -> list[Finiteness]:
-        """Return for each node the kinds in its results that may make a root non-finite."""
+        """Return, for each node, the kinds in its results that may make a root non-finite."""
         wanted = defaultdict[tuple[int, int], Finiteness](lambda: FINITE)
         for root in roots:
             for output, finiteness in enumerate(self.results[root]):
@@ -117,7 +125,7 @@ class _ValueFlow:
         return of_nodes
 
 
-# Operations that pass on numbers unchanged, all of them or some.
+# Operations that return numbers of their input unchanged.
 _MOVING = re.compile(
     r"(T|Transpose|View|UnsafeView|ReshapeAlias|Permute|Expand|Unsqueeze|Squeeze|Alias|Slice|Select"
     r"|Split|SplitWithSizes|Unbind|Clone|Diagonal|Unfold|Repeat|AsStrided)Backward\d+"
@@ -125,11 +133,12 @@ _MOVING = re.compile(
 
 
 def only_moves(kind: str) -> bool:
-    """Return whether nodes of a kind pass on the numbers of their input, all of them or some."""
+    """Return whether nodes with this name return numbers of their input unchanged, all or some."""
     return _MOVING.fullmatch(kind) is not None
 
 
 def _classify(value: TensorSummary | None) -> Finiteness | None:
+    """Return the finiteness of a summary, None if there is no summary."""
     if value is None:
         return None
     if value.unread is not None:
@@ -139,15 +148,15 @@ def _classify(value: TensorSummary | None) -> Finiteness | None:
 
 
 def _causes(finiteness: Finiteness) -> Finiteness:
-    """Return the kinds that may cause some numbers: both a NaN, only infinities an infinity."""
+    """Return the kinds that may cause a result: both may cause a NaN, only infinity an infinity."""
     return BAD if finiteness & (NAN | UNSEEN) else finiteness & INFINITY
 
 
 def _new_kind(made: Finiteness, inputs: Finiteness, wanted: Finiteness) -> NotFinite | None:
-    """Return the kind that a node makes and needs not have received; a NaN hides infinities.
+    """Return the kind that a node creates: it is in its results, and its inputs do not explain it.
 
-    Only kinds that are `wanted`, because they reach the end, count. If no NaN is wanted, a NaN
-    among the inputs does not matter.
+    Only kinds in `wanted` count: they reach the end. A NaN counts before an infinity. If no NaN is
+    wanted, a NaN among the inputs does not matter.
     """
     if made & NAN & wanted and not inputs & NAN:
         return "NaN"
@@ -158,9 +167,9 @@ def _new_kind(made: Finiteness, inputs: Finiteness, wanted: Finiteness) -> NotFi
 
 
 def mark_gradient_turns(nodes: Nodes, roots: Collection[int]) -> Iterator[TracedNode]:
-    """Yield the nodes, marked where non-finite gradients appear that reach a sink.
+    """Yield the nodes, marked where a NaN or infinity first appears in gradients and reaches sinks.
 
-    A node makes them itself, or they arrive there from a hook or as a sum of finite gradients.
+    The node computes it, a hook returns it, or it is the sum of finite gradients.
     """
     arrived = [_classify_all(node.gradients) for node in nodes]
     ends = _reaching_sinks(nodes, arrived)
@@ -178,7 +187,7 @@ def mark_gradient_turns(nodes: Nodes, roots: Collection[int]) -> Iterator[Traced
 
 
 def _reaching_sinks(nodes: Nodes, arrived: Sequence[Finiteness]) -> list[Finiteness]:
-    """Return for each node the kinds that arrive there and may make a sink non-finite."""
+    """Return, for each node, the arriving kinds that may make a sink non-finite."""
     ends = [FINITE] * len(nodes)
     for node in reversed(nodes):
         is_sink = all(edge.target is None for edge in node.edges)
@@ -197,9 +206,10 @@ def _passed_on(node: TracedNode, ends: Sequence[Finiteness]) -> Finiteness:
 
 
 def _kind_come_up(made: Finiteness, inputs: Finiteness) -> NotFinite | None:
-    """Return the kind that was made of better numbers, if all of them are known."""
+    """Return the kind in `made` that `inputs` do not explain; None if an input is unknown."""
     return None if inputs & UNSEEN else _new_kind(made, inputs, made & BAD)
 
 
 def _classify_all(summaries: Iterable[TensorSummary | None]) -> Finiteness:
+    """Return the combined finiteness of several summaries."""
     return reduce(or_, [_classify(summary) or FINITE for summary in summaries], FINITE)

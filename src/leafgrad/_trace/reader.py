@@ -1,4 +1,4 @@
-"""Read a live graph, once, into nodes that are values."""
+"""Read a live graph once into nodes that are values."""
 
 import inspect
 from collections import defaultdict
@@ -22,7 +22,7 @@ Edges = tuple[TracedEdge, ...]
 
 
 class NodeKind(NamedTuple):
-    """The facts that all nodes of one kind have in common."""
+    """The facts that all nodes of one kind share."""
 
     name: str
     is_leaf: bool
@@ -38,15 +38,16 @@ class GraphReader:
     """Reads a graph. Each node comes before its successors.
 
     Attributes:
-        graph: Every live node, with its successors.
+        graph: The live nodes with their successors.
         nodes: The live nodes.
-        places: The index of each node; None for None, which an input without a gradient leads to.
+        places: The index of each node. None maps to None: the target of an input without a
+            gradient.
         leaves: The leaf tensors, by the indices of their nodes.
-        calls: The modules that a recording saw run, by their paths.
+        calls: The recorded calls of modules, by path.
     """
 
     def __init__(self, roots: Iterable[Node], tensors: Tensors) -> None:
-        """Find the nodes that `roots` lead to; `tensors` may belong to some of them."""
+        """Find all nodes that `roots` lead to. `tensors` are outputs and named tensors."""
         self.tensors = tensors
         self.graph = _autograd.walk(roots)
         self.nodes = [*self.graph]
@@ -59,11 +60,11 @@ class GraphReader:
     def read(
         self, log: Log, modules: Roots, *, saved: bool, infers_modules: bool
     ) -> tuple[TracedNode, ...]:
-        """Return every node, with the line and the module that the log has for it.
+        """Return all nodes as values, with the recorded lines and modules.
 
         Args:
             log: What a recording saw.
-            modules: The modules that paths begin at.
+            modules: The modules that the user named, by path.
             saved: Whether to read the saved tensors.
             infers_modules: Whether to infer modules from the parameters that nodes use.
         """
@@ -111,6 +112,7 @@ class GraphReader:
         )
 
     def _read_edges(self) -> list[Edges]:
+        """Return the edges of each node."""
         return [
             tuple(
                 TracedEdge(
@@ -147,10 +149,10 @@ class GraphReader:
         return names, retaining
 
     def _read_saved(self, log: Log) -> Mapping[int, Sequence[SavedTensor]]:
-        """Return the saved tensors of each node, with the writes into them that the log has."""
+        """Return the saved tensors of each node, with the recorded writes to them."""
         at_hand = [*self.leaves.values(), *(tensor for _, tensor in self.tensors)]
         rows = _autograd.read_saved(self.nodes, _autograd.storages_of_parameters(at_hand))
-        numbers: dict[int | None, int] = {}  # storages are numbered as they come
+        numbers: dict[int | None, int] = {}  # storages are numbered in the order of the nodes
         kept = defaultdict[int, list[SavedTensor]](list)
         for row in rows:
             facts: dict[str, Any] = dict(zip(row._fields, row, strict=True))
@@ -166,7 +168,7 @@ class GraphReader:
     def _read_log(
         self, log: Log, numbers: Sequence[int | None], edges: Sequence[Edges], modules: Roots
     ) -> tuple[list[Any], list[Any], Sequence[int | None]]:
-        """Return the module, the line and the derivative order of each node, as far as recorded."""
+        """Return the recorded module, line and derivative order of each node, None if unknown."""
         unknown: list[Any] = [None] * len(numbers)
         if not log:
             return unknown, unknown, unknown
@@ -182,7 +184,7 @@ class GraphReader:
     def _read_derivatives(
         self, log: Log, numbers: Sequence[int | None], paths: Sequence[str | None]
     ) -> Sequence[str | None]:
-        """Return the name of the derivative that each node is a part of."""
+        """Return the name of the derivative that each node helps to compute, None if unknown."""
         if not any(call.roots for call in log.spans):
             return [None] * len(numbers)
         named = [(tensor, name) for name, tensor in self.tensors if name]
@@ -198,7 +200,7 @@ class GraphReader:
 
 
 def _read_kind(node: Node) -> NodeKind:
-    """Return the kind of a node, and remember it for all nodes of the same formula of PyTorch."""
+    """Return the kind of a node; cache it if the node runs one of PyTorch's formulas."""
     kind = NodeKind(
         name=_autograd.node_name(node),
         is_leaf=_autograd.is_leaf_node(node),
@@ -211,6 +213,7 @@ def _read_kind(node: Node) -> NodeKind:
 
 
 def _custom_function(node: Node) -> CustomFunction | None:
+    """Return the name, file and line of the custom function that made a node, or None."""
     function = _autograd.forward_class(node)
     if function is None:
         return None

@@ -1,4 +1,4 @@
-"""Tracing: from live outputs to a `GraphTrace`."""
+"""`trace_graph`: copy the graph behind live outputs into a `GraphTrace`."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,53 +30,51 @@ def trace_graph(
     gradients: bool = False,
     grad_outputs: Weights = None,
 ) -> GraphTrace:
-    """Copy the autograd graph behind some outputs into values.
+    """Copy the autograd graph behind some outputs into a value that you can print and draw.
 
-    Nothing is run unless `gradients` asks for it: no hook is called, no checkpointed block computed
-    again, and a graph that is freed, or whose tensors were modified in place, is read like any
-    other. Everything is walked in loops, so 100,000 operations in a chain are no special case. A
-    few nodes of a graph more than 1,000 operations deep get a private entry in their ``metadata``,
-    which makes it safe to free.
+    Nothing runs unless you pass ``gradients=True``: no hook is called, and no checkpointed block is
+    recomputed. Graphs that were freed, or whose tensors were modified in place, are read like any
+    other.
+
+    Deep graphs are no problem: 100,000 operations in a chain work. If a graph is more than 1,000
+    operations deep, a few nodes get an entry in their ``metadata``. It makes the graph safe to
+    free.
 
     Args:
-        outputs: A tensor of any shape and dtype, a `torch.autograd.graph.GradientEdge`, or any nest
-            of lists, tuples, dicts and dataclasses of them, as models return it. Tensors that need
-            no gradient have no graph, and are left out as long as another one has. So is what is
-            neither, such as None or a number, and what a cache or another object holds.
-        names: What tensors are called: a module gives the names of its parameters and buffers, an
-            optimizer those of its parameters, a mapping leads from name to tensor, or to a module
-            whose names follow after a dot. The name of a result is shown at its node. Where a
-            recording saw modules run, they have their paths in the modules that are given here.
-            Where nothing was recorded, nodes between the uses of a module's parameters are taken to
-            be that module's.
-        recording: What `record` gave while the outputs were computed in this thread. It is asked
-            for, not found by itself, as nodes of different threads may have the same number: only
-            you know that it is about these.
-        saved: Whether to read what the nodes keep for backward. False gives the structure alone,
-            often in half of the time: no node has saved tensors then, and none is called freed.
-        values: Whether to read what the operations made, as `TracedNode.values`: from a recording
-            that was made with ``record(values=True)``, from the leaves, outputs and named tensors,
-            and from what the nodes saved. Nothing is computed again: what none of these knows shows
-            as not recorded.
-        gradients: Whether to run one backward, by `torch.autograd.grad` and ``retain_graph=True``,
-            and to read what it passes on, as `TracedNode.gradients` and `TracedEdge.gradient`. It
-            is a backward like any other: hooks on tensors and nodes run and may change gradients,
-            checkpointed blocks and the backward of custom functions run, and a freed graph raises
-            PyTorch's error. But no leaf's ``.grad`` is filled, so hooks that wait
-            for that do not run, the graph is not freed, and a ``.grad`` that a tensor retains stays
-            as it was. Of a model that several processes share, all have to call it.
-        grad_outputs: The gradients that this backward starts with, one for each output that needs
-            a gradient, as in `torch.autograd.grad`; None for the 1 of a single number.
+        outputs: A tensor of any shape and dtype, a `torch.autograd.graph.GradientEdge`, or any
+            nesting of lists, tuples, dicts and dataclasses of these, as models return them. Tensors
+            that need no gradient are ignored as long as another one needs one. Other values, such
+            as None, numbers or the contents of a cache object, are ignored too.
+        names: The names of tensors. A module provides those of its parameters and buffers, an
+            optimizer those of its parameters. A mapping leads from names to tensors, or to modules,
+            whose names follow after a dot. A result's name is shown at its node. If modules were
+            recorded, their paths begin at the modules given here. Without a recording, nodes
+            between the uses of a module's parameters are assigned to that module.
+        recording: What `record` returned while the outputs were computed in this thread. You have
+            to pass it, because nodes of different threads may have the same numbers.
+        saved: Whether to read the tensors that nodes saved for backward. False reads only the
+            structure, often in half the time. No node then has saved tensors or counts as freed.
+        values: Whether to read the results of operations, as `TracedNode.values`. They come from a
+            recording made with ``record(values=True)``, from leaves, outputs and named tensors, and
+            from saved tensors. Nothing is recomputed: other values show as not recorded.
+        gradients: Whether to run one backward pass with `torch.autograd.grad` and
+            ``retain_graph=True``, and read its gradients as `TracedNode.gradients` and
+            `TracedEdge.gradient`. Hooks on tensors and nodes run and may change gradients;
+            checkpointed blocks and custom functions run; a freed graph raises PyTorch's error. The
+            graph is kept, and no ``.grad`` changes, so post-accumulate-grad hooks do not run. If
+            several processes share the model, all of them must call this.
+        grad_outputs: The gradients that this pass starts with, one for each output that needs a
+            gradient, as in `torch.autograd.grad`; None means 1 for an output with a single number.
 
     Returns:
-        The graph as a value that keeps nothing alive.
+        The graph as a value that keeps no tensor alive.
 
     Raises:
-        TypeError: If `outputs` holds anything else, or `names` does not lead from strings to
-            tensors or modules, or `recording` is no recording, or `saved`, `values` or `gradients`
-            no bool.
-        ValueError: If `outputs` holds nothing, or nothing that needs a gradient, or the
-            gradients have nothing to start from.
+        TypeError: If `outputs` has another type, if `names` does not map strings to tensors or
+            modules, if `recording` is no recording, or if `saved`, `values` or `gradients` is no
+            bool.
+        ValueError: If `outputs` is empty, if none of them needs a gradient, or if `gradients` has
+            nothing to start from.
 
     Example:
         >>> import torch
@@ -94,8 +92,8 @@ def trace_graph(
         4  MulBackward0            (3,)    5 y, none  other () int64
         5  AccumulateGrad  y       (3,)
 
-    What a node tells is documented at ``torch.autograd.graph.Node``; where that is silent, it is
-    what PyTorch was seen to do.
+    The facts follow the documentation of ``torch.autograd.graph.Node``. What it leaves open was
+    observed in PyTorch.
     """
     for name, asked in {"saved": saved, "values": values, "gradients": gradients}.items():
         if not isinstance(asked, bool):
@@ -126,7 +124,7 @@ def trace_graph(
 
 
 def _check_attached(named: Mapping[str, torch.Tensor], leaves: Sequence[torch.Tensor]) -> None:
-    """Raise where names were given to copies only that share the memory of leaves, to no avail."""
+    """Raise an error if only detached copies of leaves have names: no name would be shown."""
     tensors = named.values()
     if any(_autograd.plain(tensor, "requires_grad") for tensor in tensors):
         return

@@ -1,4 +1,4 @@
-"""The forward values of a graph, from a recording, tensors at hand and saved tensors."""
+"""Add the values of forward operations to a traced graph, without computing anything."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -19,9 +19,17 @@ AtHand = Sequence[tuple[str | None, torch.Tensor]]  # with their names, if any
 def add_values(
     nodes: Nodes, roots: Iterable[int], graph: _autograd.LiveGraph, tensors: AtHand, log: Log
 ) -> Nodes:
-    """Return the nodes with the values that can be read without computing anything.
+    """Return the nodes with all values that can be read without computing anything.
 
-    Recorded values come first: a tensor at hand may have been changed since, unseen by autograd.
+    Recorded values have priority: a tensor at hand may have been changed since, without a new
+    version.
+
+    Args:
+        nodes: The traced nodes.
+        roots: The indices of the roots.
+        graph: The live nodes with their successors, in the same order.
+        tensors: Outputs and named tensors.
+        log: What a recording saw.
     """
     numbered = {_autograd.sequence_nr(node): node for node in graph}
     summaries: dict[_autograd.Edge, TensorSummary | None] = {
@@ -43,7 +51,7 @@ def add_values(
 def _given_not_finite(
     graph: _autograd.LiveGraph, tensors: AtHand, log: Log
 ) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """Yield each recorded node, with the names of its non-finite arguments."""
+    """Yield the index of each recorded node, with the names of its non-finite arguments."""
     recorded = {number for number, _ in log.values}
     for index, node in enumerate(graph):
         number = _autograd.sequence_nr(node)
@@ -55,7 +63,7 @@ def _given_not_finite(
 
 
 def argument_name(argument: Given, tensors: AtHand) -> str:
-    """Return the name of an argument's tensor, or the position of the argument."""
+    """Return the name of an argument's tensor; if it has none, the position of the argument."""
     tensor = argument.tensor()
     memory = None if tensor is None else _autograd.storage(tensor)
     for name, named in tensors:
@@ -67,7 +75,7 @@ def argument_name(argument: Given, tensors: AtHand) -> str:
 def _tensors_at_hand(
     graph: _autograd.LiveGraph, tensors: AtHand
 ) -> Iterator[tuple[Node, int, torch.Tensor]]:
-    """Yield the leaves, the named tensors and the saved results, with their nodes."""
+    """Yield node, output number and tensor of leaves, named tensors and saved results."""
     for node in graph:
         leaf = _autograd.leaf_variable(node)
         if leaf is not None:
