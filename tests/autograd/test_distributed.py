@@ -98,7 +98,7 @@ def test_dtensor_nodes_are_recognised(mesh: Any) -> None:
     }
 
 
-def test_reduction_put_off_leaves_static_graph_unset(mesh: Any) -> None:
+def test_static_graph_setup_is_postponed_to_the_next_pass(mesh: Any) -> None:
     del mesh
     model: Any = nn.parallel.DistributedDataParallel(nn.Linear(4, 2), static_graph=True)
     loss = model(torch.ones(1, 4)).sum()

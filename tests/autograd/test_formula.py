@@ -62,7 +62,7 @@ def test_write_into_view_is_not_a_builtin_formula() -> None:
     assert [(gradient > 0).tolist() for gradient in gradients] == [[False, True]]
 
 
-def test_sent_through_node_skips_hooks() -> None:
+def test_call_backward_runs_no_hook() -> None:
     x = torch.ones(2, requires_grad=True)
     result = x * 3
     node = node_of(result)
@@ -107,7 +107,7 @@ def test_array_on_ctx_is_detected() -> None:
     assert results == [True, False, False, False]
 
 
-def test_backward_alone_is_recorded_and_fires_no_hook() -> None:
+def test_sample_gradients_are_recorded_and_call_no_hook() -> None:
     x = torch.full((2,), 2.0, requires_grad=True)
     result = outcome_of(Cube, x)
     result.register_hook(lambda _: pytest.fail("a hook ran"))
@@ -117,7 +117,7 @@ def test_backward_alone_is_recorded_and_fires_no_hook() -> None:
     assert x.grad is None
 
 
-def test_recorded_backward_returns_a_gradient_for_each_edge() -> None:
+def test_sample_backward_returns_a_gradient_for_each_edge() -> None:
     x = torch.ones(3, requires_grad=True)
     for result in (x * torch.ones(3), outcome_of(Cube, x)):
         sent, gradients = _autograd.sample_backward(node_of(result))
