@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from leafgrad import diagnose
-from leafgrad._diagnosis.custom_backward import GradientKind, parse_backward
+from leafgrad._diagnosis.gradient_flow import GradientKind, parse_backward
 
 NONE, SOME, UNKNOWN = GradientKind.NONE, GradientKind.SOME, GradientKind.UNKNOWN
 Handed = GradientKind | int

@@ -36,11 +36,12 @@ class Paths:
         self.log = log
         self.flow = log.flow
         self.graph = _autograd.walk([node for node, _ in gradient_edges(outputs)])
+        self.is_lost = all(_autograd.leaf_variable(node) is not None for node in self.graph)
 
     def cuts(self, tensor: Tensor) -> tuple[Cut, ...]:
         """Return where the paths from a tensor to the outputs stop being differentiable."""
-        is_lost = all(_autograd.leaf_variable(node) is not None for node in self.graph)
-        ends = self.flow.exits if is_lost and not self.flow.last_cuts(self._ends) else self._ends
+        is_uncut = self.is_lost and not self.flow.last_cuts(self._ends)
+        ends = self.flow.exits if is_uncut else self._ends
         dependent = self.flow.dependent(tensor, self.flow.behind(ends)) if ends else set()
         found = self.flow.last_cuts(ends, dependent) if dependent else ()
         return self._cuts_at(found, tensor)

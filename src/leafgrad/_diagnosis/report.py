@@ -1,13 +1,241 @@
 """The findings about a training step, ranked, as a value that shows itself."""
 
+import linecache
+import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TextIO
+from html import escape
+from itertools import groupby
+from typing import Any, NamedTuple, TextIO
 
-from leafgrad._diagnosis.diagnosis import Diagnosis, Severity
-from leafgrad._diagnosis.render import as_html, as_terminal, as_text
+from leafgrad._diagnosis.diagnosis import Diagnosis, Help, Severity, Span
+from leafgrad._diagnosis.edits import start_of_method
 from leafgrad._display.jsonable import fields_as_json
+from leafgrad._display.markup import visible
+from leafgrad._display.text_width import cells, wrap
+from leafgrad._graph.code_files import short_path
+from leafgrad._graph.nodes import Source
+from leafgrad._messages import message
+
+WIDTH = 80
+MOST_LINES_BETWEEN = 2
+CODE = re.compile("`[^`]{1,50}`")
+GLUE = "\ue000"
+"""What stands for a space inside of code, at which no line ends."""
+
+
+class Piece(NamedTuple):
+    """Some text on a line, and its style: a severity, ``"frame"``, ``"second"``, ``"bold"``."""
+
+    text: str
+    style: str = ""
+
+
+class Paragraph(NamedTuple):
+    """A sentence with a label before it, which is as wide as the reader's page."""
+
+    label: str
+    style: str
+    text: str
+    body: str = ""
+
+
+Line = list[Piece]
+
+ANSI = {
+    "error": "1;31",
+    "warning": "1;33",
+    "note": "1;32",
+    "help": "1;36",
+    "frame": "1;34",
+    "second": "1;34",
+    "bold": "1",
+    "removed": "31",
+    "added": "32",
+}
+CSS = {
+    "error": "color: light-dark(#b00020, #ff7b86); font-weight: bold",
+    "warning": "color: light-dark(#8a5300, #f0b849); font-weight: bold",
+    "note": "color: light-dark(#1a6b2f, #7ed491); font-weight: bold",
+    "help": "color: light-dark(#00616e, #67d3e2); font-weight: bold",
+    "frame": "color: light-dark(#34558b, #9ab8ee)",
+    "second": "color: light-dark(#34558b, #9ab8ee); font-weight: bold",
+    "bold": "font-weight: bold",
+    "removed": "color: light-dark(#b00020, #ff7b86)",
+    "added": "color: light-dark(#1a6b2f, #7ed491)",
+}
+
+
+HANGING = "white-space: pre-wrap; padding-left: 2em; text-indent: -2em"
+"""How a sentence is broken on a page, which may be a phone's."""
+
+
+def _coloured(piece: Piece) -> str:
+    code = ANSI.get(piece.style)
+    return f"\x1b[{code}m{piece.text}\x1b[0m" if code else piece.text
+
+
+def _line_marked_up(line: Line | Paragraph) -> str:
+    if isinstance(line, Paragraph):
+        label = _marked_up(Piece(line.label, line.style))
+        text = message("report.line", label="", text=visible(line.text))
+        return f'<div style="{HANGING}">{label}{_marked_up(Piece(text, line.body))}</div>'
+    return f"{''.join(map(_marked_up, line))}\n"
+
+
+def _marked_up(piece: Piece) -> str:
+    style = CSS.get(piece.style)
+    text = escape(piece.text)
+    return f'<span style="{style}">{text}</span>' if style else text
+
+
+# --- A finding, from top to bottom
+
+
+def _lines(diagnoses: Sequence[Diagnosis], more: str) -> Iterator[Line | Paragraph]:
+    if not diagnoses:
+        yield [Piece(message("report.clean"))]
+    for number, one in enumerate(diagnoses):
+        if number:
+            yield []
+        yield from _finding(one)
+    if more:
+        yield []
+        yield Paragraph(message("report.severity.help"), "help", more)
+
+
+def _finding(one: Diagnosis) -> Iterator[Line | Paragraph]:
+    kind = f"{message(f'report.severity.{one.severity}')}[{one.code}]"
+    yield Paragraph(kind, one.severity, one.headline, "bold")
+    spans = [span for span in (one.primary, *one.secondary) if span is not None]
+    edited = [edit.line for help_text in one.help for edit in help_text.edits]
+    lines = [line for span in spans for line in (span.source.line, span.source.end_line or 0)]
+    gutter = len(str(max([*lines, *edited], default=0)))
+    files = [*dict.fromkeys(span.source.file for span in spans)]
+    spans.sort(key=lambda span: (files.index(span.source.file), span.source.line))
+    for _, group in groupby(spans, key=lambda span: span.source.file):
+        yield from _snippet([*group], one, gutter)
+    if spans:
+        yield [Piece(f"{'':{gutter}} |", "frame")]
+    also = [message("report.also", headline=after.headline) for after in one.consequences]
+    for note in (*one.notes, *also):
+        yield Paragraph(message("report.severity.note"), "note", note)
+    for help_text in one.help:
+        yield from _help(help_text, gutter)
+
+
+def _wrapped(lines: Iterable[Line | Paragraph]) -> Iterator[Line]:
+    """Break sentences into lines, but not within code."""
+    for line in lines:
+        if not isinstance(line, Paragraph):
+            yield line
+            continue
+        label, style, text, body = line
+        indent = " " * (2 if body else cells(label) + 2)
+        text = CODE.sub(lambda code: code[0].replace(" ", GLUE), visible(text))
+        text = message("report.line", label=label, text=text)
+        broken = wrap(text, WIDTH, indent, break_long_words=False, break_on_hyphens=False)
+        first, *rest = (one.replace(GLUE, " ") for one in broken)
+        yield [Piece(label, style), Piece(first.removeprefix(label), body)]
+        yield from ([Piece(one, body)] for one in rest)
+
+
+def _help(one: Help, gutter: int) -> Iterator[Line | Paragraph]:
+    """Yield the advice, and the edits as a difference."""
+    yield Paragraph(message("report.severity.help"), "help", one.text)
+    last: int | None = None
+    for edit in one.edits:
+        if last is not None and edit.line > last + 1:
+            yield [Piece("...", "frame")]
+        last = edit.line
+        number, is_kept = f"{edit.line:>{gutter}}", edit.before in edit.after
+        if not is_kept:
+            yield [Piece(f"{number} ", "frame"), Piece(f"- {edit.before}", "removed")]
+        for line in edit.after:
+            if is_kept and line == edit.before:
+                yield [Piece(f"{number}   ", "frame"), Piece(line)]
+                continue
+            added = f"{'':{gutter}}" if is_kept else number
+            yield [Piece(f"{added} ", "frame"), Piece(f"+ {line}", "added")]
+
+
+# --- The user's lines
+
+
+def _snippet(spans: Sequence[Span], one: Diagnosis, gutter: int) -> Iterator[Line]:
+    """Yield the lines of one file that some spans are on, with a mark under each span."""
+    main = next((span for span in spans if span is one.primary), spans[0])
+    arrow = "-->" if main is one.primary else ":::"
+    yield [Piece(f"{'':{gutter}}{arrow} ", "frame"), Piece(_place(main.source))]
+    shown = [span for span in spans if linecache.getline(span.source.file, span.source.line)]
+    if not shown:
+        labels = [span.label for span in spans if span.label]
+        yield from ([Piece(f"{'':{gutter}} = ", "frame"), Piece(one)] for one in labels)
+        return
+    yield [Piece(f"{'':{gutter}} |", "frame")]
+    last: int | None = None
+    for line, group in groupby(shown, key=lambda span: span.source.line):
+        yield from _lines_between(last, line, main.source.file, gutter)
+        text = linecache.getline(main.source.file, line).rstrip("\n").expandtabs(4)
+        yield [Piece(f"{line:>{gutter}} | ", "frame"), Piece(visible(text))]
+        for span in group:
+            style = one.severity if span is one.primary else "second"
+            for mark in _marks(span, text, one, WIDTH - gutter - 3):
+                yield [Piece(f"{'':{gutter}} | ", "frame"), Piece(mark, style)]
+        last = line
+
+
+def _lines_between(last: int | None, line: int, file: str, gutter: int) -> Iterator[Line]:
+    """Yield a few lines between two marked lines, or dots for many."""
+    if last is None or line == last + 1:
+        return
+    if line - last - 1 > MOST_LINES_BETWEEN:
+        yield [Piece("...", "frame")]
+        return
+    for between in range(last + 1, line):
+        text = linecache.getline(file, between).rstrip("\n").expandtabs(4)
+        yield [Piece(f"{between:>{gutter}} | ", "frame"), Piece(visible(text))]
+
+
+def _marks(span: Span, text: str, one: Diagnosis, width: int) -> Iterator[str]:
+    """Yield carets under the primary span, dashes under another one, and the label beside it.
+
+    A label that is too long stands below.
+    """
+    start, stop = columns_of(span.source, text)
+    marks = ("^" if span is one.primary else "-") * max(stop - start, 1)
+    line, size = f"{'':{start}}{marks} {span.label}", cells(span.label)
+    if cells(line) <= width or not span.label:
+        yield line
+        return
+    yield f"{'':{start}}{marks}"
+    yield f"{'':{max(0, min(start, width - size))}}{span.label}"
+
+
+def columns_of(source: Source, text: str) -> tuple[int, int]:
+    """Return where an expression begins and ends on its first line, in columns of a terminal.
+
+    Python counts bytes. Of an expression that goes on, the rest of the line is marked; of a chain
+    of calls, the last method.
+    """
+    encoded = text.encode()
+    first = len(text) - len(text.lstrip())
+    if source.column is None or source.column >= len(encoded):
+        return first, cells(text)
+    begin = start_of_method(source) or source.column
+    start = cells(encoded[:begin].decode(errors="replace"))
+    ends_here = source.end_column is not None and source.end_line in {None, source.line}
+    stop = encoded[: source.end_column].decode(errors="replace") if ends_here else text
+    return start, cells(stop.rstrip())
+
+
+def _place(source: Source) -> str:
+    column = "" if source.column is None else f":{source.column + 1}"
+    within = "" if source.function == "<module>" else message("report.in", function=source.function)
+    at = f"{short_path(source.file)}:{source.line}{column}{within}"
+    return message("sources.through", place=at, library=source.library) if source.library else at
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,11 +279,16 @@ class Report:
         Args:
             file: Where to print it; by default to standard output.
         """
-        stream = file or sys.stdout
-        print(as_terminal(self.diagnoses, self.help, stream), file=stream)
+        stream, text = file or sys.stdout, str(self)
+        has_colours = stream.isatty() and os.environ.get("TERM") != "dumb"
+        if has_colours and not os.environ.get("NO_COLOR"):
+            lines = _wrapped(_lines(self.diagnoses, self.help))
+            text = "\n".join("".join(map(_coloured, line)) for line in lines)
+        print(text, file=stream)
 
     def __str__(self) -> str:
-        return as_text(self.diagnoses, self.help)
+        lines = _wrapped(_lines(self.diagnoses, self.help))
+        return "\n".join("".join(piece.text for piece in line).rstrip() for line in lines)
 
     def __repr__(self) -> str:
         return f"<Report: {', '.join(self.codes) or 'ok'}>"
@@ -73,7 +306,9 @@ class Report:
         return len(self.diagnoses)
 
     def _repr_html_(self) -> str:
-        return as_html(self.diagnoses, self.help)
+        body = "".join(map(_line_marked_up, _lines(self.diagnoses, self.help)))
+        style = "color: inherit; background: none; overflow-x: auto; line-height: 1.35"
+        return f'<pre class="leafgrad-report" style="{style}">{body}</pre>'
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON types.

@@ -72,12 +72,8 @@ class Situation:
         if not isinstance(loss, Exception):
             with _autograd.unobserved():
                 self.outputs = [unwrap_functorch(end) for end in iter_outputs(loss)]
-        is_mapping = isinstance(loss, Mapping)
-        self.terms: dict[str, Tensor] = {
-            str(name): term
-            for name, term in (loss.items() if is_mapping else ())
-            if isinstance(term, Tensor)
-        }
+        parts = loss if isinstance(loss, Mapping) else {}
+        self.terms = {str(name): one for name, one in parts.items() if isinstance(one, Tensor)}
 
     @cached_property
     def named(self) -> dict[str, Tensor]:
@@ -113,12 +109,6 @@ class Situation:
         return {*parameters_of(self.optimizers)}
 
     @cached_property
-    def has_graph(self) -> bool:
-        """Whether any output has a graph."""
-        with _autograd.unobserved():
-            return bool(gradient_edges(self.outputs))
-
-    @cached_property
     def starts_without_one(self) -> dict[Node, tuple[int | str, ...] | None]:
         """The nodes of outputs that are not one real number, and their shapes.
 
@@ -137,14 +127,12 @@ class Situation:
     @cached_property
     def trace(self) -> GraphTrace | None:
         """The graph as values; None without a graph."""
-        return self._traced() if self.has_graph else None
+        return self._traced() if self.live else None
 
     @cached_property
     def trace_with_values(self) -> GraphTrace | None:
         """The graph with all values that are known, and gradients if a backward pass may run."""
-        if not self.has_graph:
-            return None
-        return self.backward_trace or self._traced(values=True)
+        return self.backward_trace or (self._traced(values=True) if self.live else None)
 
     @cached_property
     def backward_trace(self) -> GraphTrace | None:

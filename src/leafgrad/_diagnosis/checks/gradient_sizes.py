@@ -44,17 +44,14 @@ def _vanishing(
     missing = [name for name, signs in REMEDIES.items() if signs.isdisjoint(operations)]
     remedies = [message(f"vanishing-gradient.add.{name}") for name in missing]
     variant = "normalised" if drop is not None else "" if missing else "complete"
-    words: dict[str, Any] = {
-        "missing": message("vanishing-gradient.add.or").join(remedies),
-        "drop": "" if drop is None else place_text(drop),
-    }
     return diagnosis(
         "vanishing-gradient",
         # Residual connections carry the gradient past a block whose gate starts near zero.
         Severity.WARNING if variant == "normalised" or "residual" in missing else Severity.NOTE,
         variant=variant,
+        missing=message("vanishing-gradient.add.or").join(remedies),
+        drop="" if drop is None else place_text(drop),
         **_slots(found, modules),
-        **words,
     )
 
 

@@ -170,10 +170,12 @@ def _of_value(
 ) -> Diagnosis:
     """Return the finding for a node at which a value stops being finite."""
     kind = node.value_turn_kind or "NaN"
-    brought = _came_in_with(node)
-    if brought or node.is_leaf:
+    brought, inputs = _came_in_with(node), _inputs(node, trace)
+    operation = _operation_with(situation, node)
+    if brought or node.is_leaf or any(one and 0 in (one.shape or ()) for one in inputs):
         is_number = any(one.startswith(NUMBER) for one in brought)
-        variant = "leaf" if node.is_leaf else "number" if is_number else ""
+        variant = "number" if is_number else "" if brought else "empty"
+        variant = "leaf" if node.is_leaf else variant
         return diagnosis(
             "nan-input",
             Severity.ERROR,
@@ -181,19 +183,9 @@ def _of_value(
             at=node.source,
             variant=variant,
             kind=kind,
+            operation=operation,
             argument=message("lists.and").join(map(_with_marks, brought)),
             x=_argument_at(node.source) or "x",
-        )
-    inputs = _inputs(node, trace)
-    operation = _operation_with(situation, node)
-    if any(one and 0 in (one.shape or ()) for one in inputs):
-        return diagnosis(
-            "nan-input",
-            Severity.ERROR,
-            at=node.source,
-            variant="empty",
-            kind=kind,
-            operation=operation,
         )
     names = _leaves_behind(node, trace)
     found = _finding("nan-value", operation, kind, node.source, node.dtype, names)

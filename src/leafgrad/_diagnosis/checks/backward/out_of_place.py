@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from leafgrad._diagnosis.diagnosis import Edit
-from leafgrad._diagnosis.edits import MODULES, insert, move, parse, replace, statement_at
+from leafgrad._diagnosis.edits import MODULES, insert, marked, move, parse, replace, statement_at
 from leafgrad._graph.nodes import Source
 from leafgrad._messages import message
 
@@ -127,9 +127,7 @@ def step_after_backward(source: Source | None) -> tuple[Edit, ...]:
         if isinstance(block, list)
     ]
     around = [block for block in blocks if step.lineno in {one.lineno for one in block}]
-    backwards = [one.lineno for one in around[-1] if ast.unparse(one).endswith(".backward()")]
-    later = [line for line in backwards if line > step.lineno]
-    if not later or any(line < step.lineno for line in backwards):
+    backwards = [one for one in around[-1] if ast.unparse(one).endswith(".backward()")]
+    if not backwards or backwards[0].lineno < step.lineno:
         return ()
-    below = Source(file=source.file, line=later[0], function=source.function)
-    return move(source, below, below=True)
+    return move(source, marked(source, backwards[0]), below=True)

@@ -8,9 +8,9 @@ from torch.autograd.graph import Node
 from torch.nn.parallel import DistributedDataParallel
 
 from leafgrad import _autograd
-from leafgrad._diagnosis.custom_backward import parse_backward, wanted_gradients
 from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity, diagnosis
 from leafgrad._diagnosis.edits import node_at, parse, replace, returned_by, text_of
+from leafgrad._diagnosis.gradient_flow import parse_backward, wanted_gradients
 from leafgrad._diagnosis.situation import Situation, check, number_of
 from leafgrad._graph.nodes import Source
 

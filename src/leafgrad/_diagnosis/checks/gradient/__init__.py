@@ -68,7 +68,7 @@ def find_missing_gradients(situation: Situation) -> Iterator[Diagnosis]:
     if any(map(_autograd.refuses, situation.live)):  # the graph does not show what lies behind
         missing = {name: one for name, one in missing.items() if one and one.code != "unused"}
     causes = [one for one in missing.values() if one is not None]
-    if finder.is_lost and (causes or not wanted):
+    if finder.paths.is_lost and (causes or not wanted):
         situation.explained.update(map(id, wanted.values()))
         yield _lost_graph(situation, finder, wanted, causes)
         return

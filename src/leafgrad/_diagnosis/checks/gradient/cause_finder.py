@@ -25,7 +25,6 @@ class CauseFinder:
     Attributes:
         paths: What was recorded.
         flow: Where gradients arrive.
-        is_lost: Whether the outputs have no graph, or none but themselves.
     """
 
     def __init__(self, situation: Situation) -> None:
@@ -37,8 +36,6 @@ class CauseFinder:
         edges = gradient_edges(situation.outputs)
         self.flow = GradientFlow(edges, graph)
         self.reached = {*edges, *(edge for after in graph.values() for edge in after)}
-        leaves = [leaf for leaf in map(_autograd.leaf_variable, graph) if leaf is not None]
-        self.is_lost = len(leaves) == len(graph)
         self.sharded = {id(one.parameter): one for one in _autograd.sharded_parameters()}
         self.replicated = {*map(id, _autograd.replicated_parameters(graph))}
 

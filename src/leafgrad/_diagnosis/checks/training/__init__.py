@@ -1,5 +1,5 @@
 """What is wrong around the backward pass: optimizers, loss terms, targets."""
 
-from leafgrad._diagnosis.checks.training import derivatives, optimizers, steps, targets
+from leafgrad._diagnosis.checks.training import derivatives, optimizers, targets
 
-__all__ = ["derivatives", "optimizers", "steps", "targets"]
+__all__ = ["derivatives", "optimizers", "targets"]

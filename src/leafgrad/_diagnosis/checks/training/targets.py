@@ -46,14 +46,13 @@ def find_dead_terms(situation: Situation) -> Iterator[Diagnosis]:
         if _autograd.plain(term, "dtype").is_floating_point:
             cuts = map(cause_of_cut, Paths([term], situation.log).cuts_before(term))
             cause = next(cuts, Cause("dead-term"))
-            edits = edits_for(cause, name)
             yield diagnosis(
                 "dead-term",
                 Severity.WARNING,
                 subject=[name],
                 at=cause.at,
                 variant="" if cause.at else "constant",
-                edits=edits,
+                edits=edits_for(cause, name),
             )
 
 
@@ -123,13 +122,12 @@ def find_broadcast_losses(situation: Situation) -> Iterator[Diagnosis]:
         place = _broadcast_operand(node, is_summed=is_linear)
         if place is not None:
             at, size = situation.source_of(node), (_shape_of(node) or (0,))[0]
-            edits = _without_last_axis(at, place)
             yield diagnosis(
                 "broadcast-loss",
                 Severity.WARNING,
                 at=at,
                 variant="product" if _autograd.node_name(node) == "MulBackward0" else "",
-                edits=edits,
+                edits=_without_last_axis(at, place),
                 size=size,
             )
         elif _autograd.node_name(node) in _ELEMENTWISE:
