@@ -1,1 +1,1 @@
-"""`diagnose`: what is wrong with a training step, where, and what to type to fix it."""
+"""The diagnosis of a training step: what is wrong, on which line, and how to fix it."""

@@ -1,4 +1,4 @@
-"""`diagnose`: everything that is wrong with a training step, in one call."""
+"""`diagnose`: run all checks on a training step and return a report."""
 
 import sys
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ from leafgrad._messages import message
 from leafgrad._record.record import Recording
 
 SUBJECTS = (forward, backward, not_finite, gradient, zero_gradient, gradient_sizes, training)
-"""The modules with the checks; importing them registers the checks, in this order."""
+"""The modules with the checks. Importing a module registers its checks."""
 
 
 @public_function()
@@ -45,9 +45,10 @@ def diagnose(
     ``gradients=True``.
 
     Args:
-        loss: What the backward pass starts from: a tensor, or several in lists, tuples, dicts or
-            dataclasses. The terms of a mapping are also checked one by one. Of a model output of
-            Hugging Face, it is the ``loss``. An error that the forward pass raised is explained.
+        loss: The tensor that the backward pass starts from, or several in lists, tuples, dicts or
+            dataclasses. The terms of a mapping are also checked one by one. You can pass a model
+            output of Hugging Face, which contains the loss. You can also pass the exception that
+            the forward pass raised.
         model: What should be trained: a module, a mapping from name to tensor or module, or an
             optimizer.
         optimizer: The optimizer, or several. It is checked against the model.
@@ -56,10 +57,10 @@ def diagnose(
             Without it, the report ends with the code that shows them.
         gradients: Whether to run one backward pass, which also finds gradients that are zero, too
             small or not finite. Hooks run; ``.grad`` and the graph stay as they are.
-        expect: The names of the parameters that should get a gradient, and no others.
+        expect: The names of the parameters that should get a gradient. All others should not.
 
     Returns:
-        The findings, the most severe first, as a value that keeps nothing alive.
+        The findings, the most severe first. The report keeps no tensor and no graph alive.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -95,8 +96,8 @@ def diagnose(
         found += one.find(situation)
         situation.has_error = any(finding.severity is Severity.ERROR for finding in found)
     is_fine = all(one.severity is Severity.NOTE for one in found)
-    # What limits an all-clear is worth a note only if nothing is wrong: after a step, the backward
-    # pass of the loss has run; and without values, memory of arrays is not watched.
+    # These notes limit an all-clear, so they matter only if nothing else is wrong: the backward
+    # pass of the loss has already run, or memory of NumPy arrays was not watched.
     limits = {("freed", Severity.NOTE), ("silent-write", Severity.NOTE)}
     kept = [one for one in found if is_fine or (one.code, one.severity) not in limits]
     ranked = tuple(sorted(kept, key=rank))
@@ -105,7 +106,7 @@ def diagnose(
 
 
 def _loss_of(loss: Any) -> Any:
-    """Return the loss of a model output of Hugging Face, which is a mapping of all its parts."""
+    """Return the loss in a Hugging Face model output; return any other argument unchanged."""
     if isinstance(loss, Mapping) and hasattr(loss, "loss"):
         if loss.loss is None:
             raise TypeError(message("errors.no-loss", kind=type(loss).__name__))
@@ -114,9 +115,9 @@ def _loss_of(loss: Any) -> Any:
 
 
 def _with_one_help(found: Iterable[Diagnosis]) -> Report:
-    """Return findings without a recording, with one advice for all that says how to get the lines.
+    """Return a report whose findings share one help: how to run with a recording.
 
-    It replaces the advice of findings that only ask for a recording.
+    A finding without a recording has no line. Help that only asks for a recording is removed.
     """
     general = {message(f"{code}.help") for code in NEED_RECORDING}
     kept = [
@@ -132,7 +133,7 @@ NEED_RECORDING = ("no-graph", "no-graph.leaf", "not-reached", "nan-input.unseen"
 
 
 def read_optimizers(given: object) -> list[torch.optim.Optimizer]:
-    """Return one optimizer or several as a list."""
+    """Return a list of optimizers from None, one optimizer, or an iterable of optimizers."""
     if given is None:
         return []
     if isinstance(given, torch.optim.Optimizer):

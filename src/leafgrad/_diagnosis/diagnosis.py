@@ -1,4 +1,4 @@
-"""One finding about a training step: what is wrong, where, and what to type."""
+"""`Diagnosis`: one finding about a training step, and the functions that fill it with messages."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,12 +11,12 @@ from leafgrad._messages import has_message, message
 
 
 class Severity(StrEnum):
-    """How much a finding matters; the most severe come first.
+    """How serious a finding is, from the most to the least serious.
 
     Attributes:
         ERROR: Training fails, or a parameter that should be trained is not.
-        WARNING: Training runs, and probably does something else than intended.
-        NOTE: It is worth knowing, and may be intended.
+        WARNING: Training runs, but probably does something else than intended.
+        NOTE: Worth knowing, and possibly intended.
     """
 
     ERROR = "error"
@@ -26,11 +26,11 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Span:
-    """An expression in the user's code, and what to say about it.
+    """An expression in the user's code, with the label that the report prints under it.
 
     Attributes:
-        source: The file, the line and the columns.
-        label: A few words that stand under the expression.
+        source: The file, line and columns of the expression.
+        label: A few words printed under the expression.
     """
 
     source: Source
@@ -39,13 +39,13 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Edit:
-    """A change of one line of code.
+    """A change of one line of the user's code.
 
     Attributes:
-        file: The file.
-        line: The line that changes.
-        before: The line as it is.
-        after: The lines that replace it.
+        file: The path of the file.
+        line: The number of the line, starting at 1.
+        before: The line before the change.
+        after: The lines that replace it; empty if the line is deleted.
     """
 
     file: str
@@ -56,11 +56,11 @@ class Edit:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Help:
-    """What to do about a finding.
+    """A piece of advice on how to fix a finding.
 
     Attributes:
-        text: The advice, which names what to type.
-        edits: The same as changes of the user's lines, if the fix can be written down exactly.
+        text: The advice, including the code to type.
+        edits: The same advice as changes of lines; empty if no exact change is known.
     """
 
     text: str
@@ -69,19 +69,20 @@ class Help:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Diagnosis:
-    """One finding.
+    """One finding about a training step: what is wrong, where, and how to fix it.
 
     Attributes:
-        code: Its name, such as ``"no-grad"``, which is also its section on the page of diagnoses.
-        severity: How much it matters.
-        headline: The finding in one sentence.
-        subject: The names of the tensors it is about.
-        primary: The expression at fault; None if no recording saw it and autograd keeps no line.
-        secondary: Further expressions that explain it, such as the line that switched recording
-            off.
-        notes: Facts that are needed to understand it.
-        help: What to do, the most likely fix first.
-        consequences: The findings that follow from this one.
+        code: The name of the problem, such as ``"no-grad"``. The page of diagnoses has a section
+            for each code.
+        severity: How serious it is.
+        headline: The problem in one sentence.
+        subject: The names of the tensors that are affected.
+        primary: The expression at fault. None if no recording saw it and autograd stores no line.
+        secondary: Other expressions that explain the problem, such as the line that switched
+            recording off.
+        notes: Further facts, as sentences.
+        help: How to fix it, the most likely fix first.
+        consequences: Findings that this one causes.
     """
 
     code: str
@@ -107,20 +108,22 @@ def diagnosis(  # noqa: PLR0913 # it fills a value with as many fields
     edits: Sequence[Edit] = (),
     **slots: object,
 ) -> Diagnosis:
-    """Make a finding, with the ``headline``, ``label``, ``note`` and ``help`` of its code.
+    """Return a finding whose texts are the messages of its code.
+
+    The message file has a ``headline``, ``label``, ``note`` and ``help`` for each code.
 
     Args:
-        code: The code.
-        severity: How much it matters.
-        subject: The names of the tensors.
+        code: The code of the finding, such as ``"no-grad"``.
+        severity: How serious it is.
+        subject: The names of the tensors that are affected.
         at: The expression at fault.
-        variant: Which messages to prefer where a code has several causes: for ``"data"``,
-            ``CODE.data.help`` stands before ``CODE.help``.
-        secondary: Further expressions.
-        notes: Notes.
-        edits: The changes of the user's lines that the help describes.
-        slots: The placeholders of the messages; `subject` fills ``names`` and ``count``, which is
-            one where nothing is named.
+        variant: The cause, if a code has several. With ``"data"``, the message
+            ``CODE.data.help`` is used instead of ``CODE.help`` if there is one.
+        secondary: Other expressions that explain the finding.
+        notes: Notes to add to the note of the message file.
+        edits: The changes of lines that the help describes.
+        slots: The values of the placeholders in the messages. By default, ``names`` lists
+            `subject`, and ``count`` is its length, at least 1.
     """
     slots = {"names": list_names(subject), "count": len(subject) or 1, **slots}
 
@@ -130,7 +133,7 @@ def diagnosis(  # noqa: PLR0913 # it fills a value with as many fields
         return None if key is None else message(key, **slots)
 
     advice, label = words("help"), words("label") or ""
-    # Without a line, a label is a note, unless it points to the line.
+    # Without a line, the label becomes a note, unless its text refers to the line.
     own = ["" if at or POINTING.search(label) else label, words("note")]
     return Diagnosis(
         code=code,
@@ -151,7 +154,7 @@ INDICES = re.compile(r"([\d*]+\.)*[\d*]+(?=\.|$)")
 
 
 def as_code(name: str) -> str:
-    """Return a name as code: ``0.bias`` reads like a number, ``model[0].bias`` does not."""
+    """Return a parameter name as an expression: `0.bias` becomes `model[0].bias`."""
     indices = INDICES.match(name)
     if indices is None:
         return name
@@ -159,11 +162,14 @@ def as_code(name: str) -> str:
 
 
 def list_names(names: Sequence[str], among: Sequence[str] = ()) -> str:
-    """Return names as a list in words; many are counted by module.
+    """Return parameter names as an enumeration, such as "`a`, `b` and `c`".
+
+    More than three names are grouped by module: "all 4 parameters of `encoder`".
 
     Args:
-        names: The names.
-        among: All names of the model: a module of which all parameters are listed is named once.
+        names: The names to list.
+        among: The names of all parameters of the model. If a module has no other parameter than
+            those listed, its name replaces theirs.
     """
     parts = [f"`{as_code(name)}`" for name in names]
     if len(names) > MOST_NAMES:
@@ -176,7 +182,7 @@ def list_names(names: Sequence[str], among: Sequence[str] = ()) -> str:
 
 
 def _count_by_module(names: Sequence[str], among: Sequence[str]) -> Iterator[str]:
-    """Yield how many parameters of each module there are, with a star for each number."""
+    """Yield a phrase for each module, such as "4 parameters of `blocks.*`"."""
     missing = {*names}
     kept = [name for name in among if name not in missing]
     groups: dict[tuple[str, bool], list[str]] = {}
@@ -197,11 +203,11 @@ def _count_by_module(names: Sequence[str], among: Sequence[str]) -> Iterator[str
 
 
 def is_in(name: str, path: str) -> bool:
-    """Return whether a name is that of something in a module, or of the module itself."""
+    """Return whether a parameter name lies in the module at a path, or equals the path."""
     return not path or f"{name}.".startswith(f"{path}.")
 
 
 def spans(key: str, *sources: Source | None, but: Source | None = None) -> tuple[Span, ...]:
-    """Return spans with one label for the known lines, leaving out the line of the finding."""
+    """Return a span for each known source except `but`; all get the label message `key`."""
     known = dict.fromkeys(one for one in sources if one is not None and one != but)
     return tuple(Span(source=one, label=message(key)) for one in known)

@@ -1,4 +1,4 @@
-"""Changes of the user's code that fix a problem, found by parsing the user's line."""
+"""Edits of the user's code that fix a problem, found by parsing the line at fault."""
 
 import ast
 import dataclasses
@@ -13,12 +13,12 @@ Expression = TypeVar("Expression", bound=ast.expr)
 
 
 def call_at(source: Source | None) -> ast.Call | None:
-    """Return the call that a span marks, None if the file cannot be read."""
+    """Return the call at a source; None if there is none or the file cannot be read."""
     return node_at(source, ast.Call)
 
 
 def node_at(source: Source | None, kind: type[Expression]) -> Expression | None:
-    """Return the expression of a kind that a span marks, None if there is none."""
+    """Return the expression of a syntax type at a source; None if there is none."""
     if source is None or source.column is None:
         return None
     wanted = (source.line, source.column, source.end_line, source.end_column)
@@ -31,7 +31,7 @@ def node_at(source: Source | None, kind: type[Expression]) -> Expression | None:
 
 
 def marked(source: Source, node: ast.expr | ast.stmt) -> Source:
-    """Return the span of an expression in the file and function of another one."""
+    """Return the source of a syntax node in the same file and function as another source."""
     return dataclasses.replace(
         source,
         line=node.lineno,
@@ -59,13 +59,13 @@ ATOMS = (ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant)
 def wrap(
     source: Source, node: ast.expr, template: str, *, is_second: bool = False
 ) -> tuple[Edit, ...]:
-    """Wrap the input of an operation in other code.
+    """Return the edit that wraps the input of an operation in other code.
 
     Args:
-        source: The span of the operation.
+        source: The source of the operation.
         node: The operation: ``x / y``, ``x.log()`` or ``torch.log(x)``.
         template: The code, with ``{x}`` for the input.
-        is_second: Whether to wrap the second input.
+        is_second: Whether to wrap the second input instead of the first.
     """
     if isinstance(node, ast.BinOp):
         operands = [node.left, node.right]
@@ -89,7 +89,7 @@ def wrap(
 
 
 def add_argument(source: Source, call: ast.Call, argument: str) -> tuple[Edit, ...]:
-    """Add an argument to a call; no edit if ``**`` may pass it already."""
+    """Return the edit that adds an argument to a call; none if ``**`` may pass it already."""
     if any(one.arg is None for one in call.keywords):
         return ()
     start = text_of(source, call)[:-1].rstrip(" ,")
@@ -98,7 +98,10 @@ def add_argument(source: Source, call: ast.Call, argument: str) -> tuple[Edit, .
 
 
 def pass_create_graph(source: Source | None) -> tuple[Edit, ...]:
-    """Pass ``create_graph=True`` in place of ``retain_graph=True``, which it includes."""
+    """Return the edit that passes ``create_graph=True`` to a call of ``torch.autograd.grad``.
+
+    It replaces ``retain_graph=True``, which it includes.
+    """
     call = call_at(source)
     if source is None or call is None:
         return ()
@@ -109,7 +112,7 @@ def pass_create_graph(source: Source | None) -> tuple[Edit, ...]:
 
 
 def statement_at(source: Source | None) -> ast.stmt | None:
-    """Return the innermost statement on the line of a span."""
+    """Return the innermost statement on the line of a source."""
     if source is None:
         return None
     around = [
@@ -121,14 +124,14 @@ def statement_at(source: Source | None) -> ast.stmt | None:
 
 
 def function_around(source: Source) -> ast.FunctionDef | None:
-    """Return the innermost function that holds the line of a span."""
+    """Return the innermost function definition around the line of a source."""
     functions = [node for node in ast.walk(parse(source.file)) if isinstance(node, ast.FunctionDef)]
     around = [one for one in functions if one.lineno <= source.line <= (one.end_lineno or 0)]
     return around[-1] if around else None
 
 
 def returned_by(definition: Source | None) -> list[Source]:
-    """Return the expressions that a function returns, by the place of its definition."""
+    """Return the sources of the expressions that a function returns, given its definition."""
     for node in [] if definition is None else ast.walk(parse(definition.file)):
         if isinstance(node, ast.FunctionDef) and definition is not None:
             first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
@@ -139,12 +142,12 @@ def returned_by(definition: Source | None) -> list[Source]:
 
 
 def text_of(source: Source, node: ast.expr) -> str:
-    """Return the code of an expression."""
+    """Return the code of an expression as it is written in the file."""
     return ast.get_source_segment("".join(linecache.getlines(source.file)), node) or ""
 
 
 def replace(source: Source, node: ast.expr | ast.stmt | ast.keyword, text: str) -> tuple[Edit, ...]:
-    """Replace an expression on one line by other code; no edit if it stands on several."""
+    """Return the edit that replaces a syntax node on one line; none if it spans several lines."""
     if node.end_lineno != node.lineno:
         return ()
     encoded = line_text(source.file, node.lineno).encode()
@@ -154,7 +157,7 @@ def replace(source: Source, node: ast.expr | ast.stmt | ast.keyword, text: str) 
 
 
 def append(source: Source | None, method: str) -> tuple[Edit, ...]:
-    """Append a method to the expression that a span marks."""
+    """Return the edit that appends a method call, such as ``.mean()``, to an expression."""
     found = node_at(source, ast.expr)
     if source is None or found is None:
         return ()
@@ -164,7 +167,7 @@ def append(source: Source | None, method: str) -> tuple[Edit, ...]:
 
 
 def insert(source: Source, lines: Sequence[str], *, below: bool = False) -> tuple[Edit, ...]:
-    """Insert lines above a statement, or below it, at its indentation."""
+    """Return the edit that inserts lines above or below a statement, at its indentation."""
     statement = statement_at(source)
     if statement is None:
         return ()
@@ -176,7 +179,7 @@ def insert(source: Source, lines: Sequence[str], *, below: bool = False) -> tupl
 
 
 def delete(source: Source) -> tuple[Edit, ...]:
-    """Delete a line that is a whole statement."""
+    """Return the edit that deletes a statement; none if it spans several lines."""
     statement = statement_at(source)
     if statement is None or statement.lineno != statement.end_lineno:
         return ()
@@ -184,25 +187,25 @@ def delete(source: Source) -> tuple[Edit, ...]:
 
 
 def change_line(file: str, number: int, *after: str) -> Edit:
-    """Return the edit that replaces a line; without other lines, it is deleted."""
+    """Return the edit that replaces a line by others, or deletes it if there are none."""
     return Edit(file=file, line=number, before=line_text(file, number), after=after)
 
 
 def line_text(file: str, number: int) -> str:
-    """Return a line without its line break."""
+    """Return a line of a file without its line break."""
     return linecache.getline(file, number).rstrip("\n")
 
 
 def parse(file: str) -> ast.Module:
-    """Return the parsed code of a file; an empty module if it cannot be parsed."""
+    """Return the syntax tree of a file; an empty module if it cannot be parsed."""
     try:
         return ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):  # a cell with magics
+    except (SyntaxError, ValueError):  # such as a notebook cell with magics
         return ast.Module(body=[], type_ignores=[])
 
 
 def move_above_forward(at: Source | None, recorded: Iterable[Source]) -> tuple[Edit, ...]:
-    """Move a statement below everything that comes before the forward pass."""
+    """Return the edits that move a statement to just above the recorded forward pass."""
     statement = statement_at(at)
     lines = [one.line for one in recorded if at and one.file == at.file]
     if at is None or statement is None or not lines:
@@ -218,7 +221,7 @@ def move_above_forward(at: Source | None, recorded: Iterable[Source]) -> tuple[E
 
 
 def move(at: Source | None, target: Source | None, *, below: bool) -> tuple[Edit, ...]:
-    """Move a statement of one line above or below another one of the same block."""
+    """Return the edits that move a one-line statement above or below another one in its block."""
     moved, other = statement_at(at), statement_at(target)
     if at is None or target is None or moved is None or other is None or at.file != target.file:
         return ()

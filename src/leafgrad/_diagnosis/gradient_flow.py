@@ -1,7 +1,8 @@
-"""Where a backward from some outputs brings gradients, as far as the graph shows it.
+"""Predict from the graph which tensors a backward pass gives a gradient, without running it.
 
-Each node is interpreted once, in the order of backward, with what is known of a gradient in place
-of the gradient: whether one comes for sure, and whether it is zero.
+Each node is visited once, in the order of the backward pass. What is tracked is not the gradient
+but two facts about it: whether it is certain to arrive, and whether it is zero. What a custom
+function returns is read from the source of its backward.
 """
 
 import ast
@@ -23,7 +24,7 @@ from leafgrad._graph.nodes import Source
 
 
 class GradientKind(Enum):
-    """What a backward returns for an input: a gradient, None, or what its source does not show."""
+    """What a custom backward returns for an input: a gradient, None, or unknown."""
 
     SOME = auto()
     NONE = auto()
@@ -31,18 +32,18 @@ class GradientKind(Enum):
 
 
 InputGradient = GradientKind | int
-"""What an input gets: a kind, or whatever arrived at the output of this number."""
+"""What an input gets: a kind of gradient, or the gradient of the output with this number."""
 
 
 class CustomBackward(NamedTuple):
-    """What is known of a custom function's backward.
+    """What the source of a custom function's backward shows.
 
     Attributes:
-        returned: What the inputs get, in order; None where the source does not show it.
-        fills_in: Whether zeros stand in for the gradient of an output that has none.
-        runs_another: Whether it speaks of running another backward, or of storing a gradient.
-        source: Where it is written.
-        counted: How many gradients it returns; None where its source does not show it for sure.
+        returned: What it returns for each input; None if the source does not show it.
+        fills_in: Whether autograd passes zeros for outputs without a gradient.
+        runs_another: Whether the source runs another backward pass or stores a gradient.
+        source: Where the backward is defined.
+        counted: How many gradients it returns; None if the source does not show it.
     """
 
     returned: tuple[InputGradient, ...] | None
@@ -52,22 +53,22 @@ class CustomBackward(NamedTuple):
     counted: int | None
 
     def gradient_of_input(self, number: int, inputs: int) -> InputGradient:
-        """Return what the input of this number gets, of so many inputs."""
+        """Return what the backward returns for an input, by its number."""
         is_known = self.returned is not None and len(self.returned) >= inputs
         return self.returned[number] if is_known and self.returned else GradientKind.UNKNOWN
 
     def lacks_gradients(self, node: Any) -> bool:
-        """Return whether it is sure to return fewer gradients than a node has inputs."""
+        """Return whether the backward is certain to return too few gradients."""
         return self.counted is not None and self.counted < wanted_gradients(node)
 
 
 def wanted_gradients(node: Any) -> int:
-    """Return how many inputs a custom function has: its backward returns as many gradients."""
+    """Return how many gradients the backward of a custom function's node must return."""
     return len(getattr(node, "needs_input_grad", ()))
 
 
 def parse_backward(function: type[torch.autograd.Function]) -> CustomBackward:
-    """Return what the source of a custom function shows of its backward."""
+    """Read the source of a custom function's backward; nothing is run."""
     own: Any = function
     registered = _autograd.registered_backward(function)
     is_renamed = own.vjp is not torch.autograd.Function.vjp
@@ -77,7 +78,7 @@ def parse_backward(function: type[torch.autograd.Function]) -> CustomBackward:
     names = {name for one in forwards for name in _names(getattr(one, "__code__", None))}
     is_filling, is_running = "set_materialize_grads" not in names, _runs_another(backward)
     returned, counted = _returned(backward)
-    if registered:  # the node of an operator of `torch.library` has one input more
+    if registered:  # a `torch.library` operator: its node has an extra input
         returned = returned and (*returned, GradientKind.NONE)
         counted = counted and counted + 1
     code: CodeType | None = getattr(backward, "__code__", None)
@@ -88,7 +89,10 @@ def parse_backward(function: type[torch.autograd.Function]) -> CustomBackward:
 
 
 def _runs_another(function: Any) -> bool:
-    """Return whether a function, or one of its file that it calls, speaks of a backward."""
+    """Return whether a function runs a backward pass or stores a gradient.
+
+    The functions of the same module that it calls are read too.
+    """
     ahead, seen = [function], set[CodeType]()
     while ahead:
         called = ahead.pop()
@@ -109,13 +113,13 @@ _RUNNING_BACKWARD = {"backward", "backward_pass"}
 
 
 def _names(code: CodeType | None) -> Iterator[str]:
-    """Yield the names of globals and attributes in some code."""
+    """Yield the names of globals and attributes that a code object uses."""
     for one in _codes(code):
         yield from one.co_names
 
 
 def _codes(code: CodeType | None) -> Iterator[CodeType]:
-    """Yield some code, and that of the functions in it."""
+    """Yield a code object and those of the functions defined in it."""
     ahead: list[object] = [code]
     while ahead:
         one = ahead.pop()
@@ -128,7 +132,10 @@ Returned = tuple[InputGradient, ...] | None
 
 
 def _returned(function: Any) -> tuple[Returned, int | None]:
-    """Return what a backward returns for each input, and how many gradients, if that is sure."""
+    """Return what the source of a backward returns for each input, and how many gradients.
+
+    Both are None if the source does not show them for certain.
+    """
     try:
         (definition,) = ast.parse(textwrap.dedent(inspect.getsource(function))).body
     except (OSError, TypeError, SyntaxError):
@@ -150,16 +157,22 @@ def _returned(function: Any) -> tuple[Returned, int | None]:
 
 
 def _nodes_of(definition: ast.FunctionDef) -> Iterator[ast.AST]:
-    """Yield what is in a function, but not in the functions in it."""
+    """Yield the syntax nodes of a function, without those of functions defined in it."""
     ahead: list[ast.AST] = [*definition.body]
-    for node in ahead:  # which grows
+    for node in ahead:  # the loop extends the list
         yield node
         if not isinstance(node, ast.FunctionDef | ast.ClassDef | ast.Lambda):
             ahead += ast.iter_child_nodes(node)
 
 
 def _gradients_of(value: ast.expr | None, given: Mapping[str, int], rest: str = "") -> Returned:
-    """Return what one ``return`` gives to the inputs; ``*rest`` stands for all further outputs."""
+    """Return what one ``return`` statement returns for each input; None if unknown.
+
+    Args:
+        value: The returned expression.
+        given: The number of the output that each gradient argument belongs to.
+        rest: The name of the ``*gradients`` argument.
+    """
     parts = value.elts if isinstance(value, ast.Tuple) else [value]
     others: Iterable[int] = ()
     match parts:
@@ -173,7 +186,7 @@ MOST_INPUTS = 256
 
 
 def _kind_of(value: ast.expr | None, given: Mapping[str, int]) -> InputGradient:
-    """Return whether an expression is a gradient or None."""
+    """Return what an expression is: the gradient of an output, another one, None or unknown."""
     match value:
         case None | ast.Constant(value=None):
             return GradientKind.NONE
@@ -187,7 +200,7 @@ def _kind_of(value: ast.expr | None, given: Mapping[str, int]) -> InputGradient:
 
 
 def _count_of(value: ast.expr | None, given: Mapping[str, int]) -> int | None:
-    """Return how many gradients one ``return`` gives; None where that is not clear."""
+    """Return how many gradients one ``return`` statement returns; None if unknown."""
     match value:
         case ast.Tuple():
             gradients = _gradients_of(value, given)
@@ -206,12 +219,11 @@ _RETURNING_TENSORS = {*dir(torch), *dir(torch.Tensor)} - {"grad", "backward"}
 
 
 class Arrival(NamedTuple):
-    """How a gradient comes somewhere.
+    """What is known about a gradient that arrives at an output of a node.
 
     Attributes:
-        doubt: A node that may pass on none, if every path leads through one; None if a gradient
-            arrives for sure.
-        zero: A node that passes on zeros, if every path leads through one, else None.
+        doubt: A node on every path that may pass on no gradient; None if it is certain to arrive.
+        zero: A node on every path that passes on zeros; None if there is none.
     """
 
     doubt: Node | None = None
@@ -222,20 +234,21 @@ Arrivals = dict[int, Arrival]
 
 
 class GradientFlow:
-    """Where the gradients of some outputs come.
+    """The outputs of nodes at which a backward pass makes gradients arrive.
 
     Attributes:
-        arrivals: How a gradient comes to the outputs of each node that one comes to.
-        unseen: The nodes whose backward seems to run another one, which the graph does not show.
-        stopping: The nodes that pass on no gradient to one of their inputs; True if that is because
-            an output is not used.
-        backwards: What is known of the backward of each custom function.
+        arrivals: What is known about the gradient at each output of each node.
+        unseen: The nodes whose backward may run another backward pass, which the graph does not
+            show.
+        stopping: The nodes that pass on no gradient to one of their inputs. True if the reason is
+            that an output is not used.
+        backwards: What the source of each custom function's backward shows.
     """
 
     def __init__(
         self, edges: Iterable[_autograd.Edge], graph: Mapping[Node, _autograd.Successors]
     ) -> None:
-        """Follow the gradients from some edges; `graph` has each node before those behind it."""
+        """Follow the gradients from `edges`; `graph` lists each node before its successors."""
         self.arrivals: dict[Node, Arrivals] = {}
         self.unseen: list[Node] = []
         self.stopping: dict[Node, bool] = {}
@@ -249,21 +262,22 @@ class GradientFlow:
                 self._propagate(node, successors, self.arrivals.get(node, {}))
 
     def at(self, edge: _autograd.Edge | None) -> Arrival | None:
-        """Return how a gradient comes to an edge, None where none does."""
+        """Return what is known about the gradient at a graph edge; None if none arrives."""
         return None if edge is None else self.arrivals.get(edge[0], {}).get(edge[1])
 
     def _add(self, node: Node, number: int, arrival: Arrival) -> None:
+        """Add a gradient to those that arrive at an output of a node."""
         arrived = self.arrivals.setdefault(node, {})
         known = arrived.get(number)
         arrived[number] = arrival if known is None else _either(known, arrival)
 
     def _propagate(self, node: Node, successors: _autograd.Successors, arrived: Arrivals) -> None:
-        """Pass on to its inputs what has come to the outputs of a node.
+        """Pass the gradients at the outputs of a node on to its inputs.
 
-        The engine runs every node of the graph, also one to which nothing has come.
+        The engine runs every node of the graph, even one at which no gradient arrives.
         """
         is_plain = self._is_plain(node)
-        if arrived and _autograd.is_compiled(node):  # its inputs that it does not use get none
+        if arrived and _autograd.is_compiled(node):  # unused inputs may get none
             for _, edge in _needed_edges(node, successors):
                 self._add(*edge, Arrival(doubt=node))
         elif not is_plain and _autograd.forward_class(node) is not None:
@@ -279,7 +293,7 @@ class GradientFlow:
                     self._add(after, number, Arrival(whole.doubt, zero))
 
     def _is_plain(self, node: Node) -> bool:
-        """Return whether a node passes on what arrives: changed, but not None nor always zero."""
+        """Return whether a node always passes on a gradient that is not always zero."""
         kind = type(node)
         if kind not in self._plain_types:
             is_plain = not (
@@ -295,7 +309,7 @@ class GradientFlow:
     def _propagate_custom(
         self, node: Any, successors: _autograd.Successors, arrived: Arrivals
     ) -> None:
-        """Pass on what the source of a custom function's backward shows."""
+        """Pass gradients on as the source of a custom backward shows."""
         code = self._backward_of(node)
         if not (arrived or code.fills_in):
             return
@@ -311,6 +325,7 @@ class GradientFlow:
                 self.stopping[node] = returned is not GradientKind.NONE
 
     def _backward_of(self, node: Node) -> CustomBackward:
+        """Return what the source of a node's custom backward shows."""
         function: Any = _autograd.forward_class(node)
         if function not in self._parsed:
             self._parsed[function] = parse_backward(function)
@@ -318,38 +333,38 @@ class GradientFlow:
 
 
 def _is_trusted(node: Node) -> bool:
-    """Return whether a custom function is leafgrad's own, or one of PyTorch's that hands on."""
+    """Return whether a custom function of PyTorch or leafgrad always passes gradients on."""
     is_known = _autograd.is_compiled(node) or _autograd.handles_dtensor(node)
     module: str = getattr(_autograd.forward_class(node), "__module__", "")
-    # A node that refuses raises whatever arrives.
+    # A node that refuses always raises, so no gradient is lost silently.
     return is_known or _autograd.refuses(node) or module.startswith("leafgrad.")
 
 
 def _needed_edges(
     node: Any, successors: _autograd.Successors
 ) -> Iterator[tuple[int, _autograd.Edge]]:
-    """Yield which inputs of a custom function need a gradient, and where it goes on to."""
+    """Yield the number and the edge of each input of a custom function that needs a gradient."""
     needed = (place for place, is_needed in enumerate(node.needs_input_grad) if is_needed)
     edges = ((after, number) for after, number in successors if after is not None)
     return zip(needed, edges, strict=True)
 
 
 def _either(one: Arrival, other: Arrival) -> Arrival:
-    """Return how a gradient comes that is the sum of two."""
+    """Return what is known about the sum of two gradients."""
     return Arrival(one.doubt and other.doubt, one.zero and other.zero)
 
 
 def _merged(arrived: Arrivals) -> Arrival:
-    """Return how a gradient comes that is the sum of those at all outputs."""
+    """Return what is known about the sum of the gradients at all outputs of a node."""
     return reduce(_either, arrived.values())
 
 
 def _arrival_at_input(
     returned: InputGradient, arrived: Arrivals, node: Node, *, fills_in: bool
 ) -> Arrival | None:
-    """Return what comes to an input of a custom function, None where nothing does.
+    """Return what arrives at an input of a custom function; None if no gradient does.
 
-    Where zeros are filled in, the function is sure to get a gradient.
+    If autograd fills in zeros, the backward is certain to receive a gradient.
     """
     if returned is GradientKind.NONE:
         return None

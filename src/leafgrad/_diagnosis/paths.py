@@ -1,4 +1,4 @@
-"""What a recording knows of the paths between tensors and the outputs."""
+"""The paths between tensors and the outputs, in a recording and in the graph."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ COPYING_WEIGHTS = {"state_dict", "deepcopy", "load_state_dict"}
 
 
 class Use(NamedTuple):
-    """A call that read a tensor, and whether the tensor required grad then."""
+    """A recorded call that read a tensor, and whether the tensor required grad at that time."""
 
     operation: str
     source: Source | None
@@ -28,10 +28,15 @@ class Use(NamedTuple):
 
 
 class Paths:
-    """Answers questions about paths by value; call its methods while nothing observes."""
+    """The recorded paths from tensors to the outputs, and the places that cut them.
+
+    Attributes:
+        graph: The autograd nodes behind the outputs, with their successors.
+        is_lost: Whether the outputs have no graph, or only leaves in it.
+    """
 
     def __init__(self, outputs: Sequence[Output], log: Log) -> None:
-        """Ask about paths to these outputs."""
+        """Store the outputs and the log of the recording."""
         self.outputs = [end for end in outputs if isinstance(end, Tensor)]
         self.log = log
         self.flow = log.flow
@@ -39,7 +44,7 @@ class Paths:
         self.is_lost = all(_autograd.leaf_variable(node) is not None for node in self.graph)
 
     def cuts(self, tensor: Tensor) -> tuple[Cut, ...]:
-        """Return where the paths from a tensor to the outputs stop being differentiable."""
+        """Return the places that cut the paths from a tensor to the outputs, likeliest first."""
         is_uncut = self.is_lost and not self.flow.last_cuts(self._ends)
         ends = self.flow.exits if is_uncut else self._ends
         dependent = self.flow.dependent(tensor, self.flow.behind(ends)) if ends else set()
@@ -47,9 +52,10 @@ class Paths:
         return self._cuts_at(found, tensor)
 
     def _is_aside(self, number: int, tensor: Tensor) -> bool:
-        """Return whether a cut is a guess, of an earlier step, or on a path from copied weights.
+        """Return whether a cut is unlikely to be the cause that a tensor gets no gradient.
 
-        A step reads the tensor itself, after the last write to it and the last backward pass.
+        It is unlikely if it is a guess, belongs to an earlier step, or copied weights. A step
+        reads the tensor after the last write to it and after the last backward pass.
         """
         state, storage = self.flow.states[number], _autograd.storage_identity(tensor) or 0
         starts = [call.start for call, _ in self.flow.writes.get(storage, ())]
@@ -60,32 +66,33 @@ class Paths:
         return is_old or is_guess or self.log.cut_of(state).operation in COPYING_WEIGHTS
 
     def cuts_before(self, tensor: Tensor) -> tuple[Cut, ...]:
-        """Return the cuts that a tensor without a graph comes from."""
+        """Return the cuts on the way to a tensor that has no graph, likeliest first."""
         state = self.flow.state_of(tensor)
         return self._cuts_at(() if state is None else self.flow.last_cuts([state]), tensor)
 
     def exits(self, tensor: Tensor) -> tuple[Cut, ...]:
-        """Return where values of a tensor left PyTorch first."""
+        """Return the first place where values of a tensor left PyTorch, or an empty tuple."""
         exits = self.flow.exits
         dependent = self._dependent(tensor, by_graph=False) if exits else set()
         return self._cuts_at([one for one in exits if one in dependent][:1], tensor)
 
     def _cuts_at(self, states: Iterable[int], tensor: Tensor) -> tuple[Cut, ...]:
-        """Return the cuts, the most likely ones first."""
+        """Return the cuts with these state numbers, the likeliest first."""
         ranked = sorted(states, key=lambda one: self._is_aside(one, tensor))
         return tuple(self.log.cut_of(self.flow.states[number]) for number in ranked)
 
     def _dependent(self, tensor: Tensor, *, by_graph: bool = True) -> set[int]:
+        """Return the numbers of all recorded states that depend on a tensor."""
         return self.flow.dependent(tensor, range(len(self.flow.states)), by_graph=by_graph)
 
     def first_use(self, tensor: Tensor) -> Use | None:
-        """Return the first call that read a leaf."""
+        """Return the first recorded call that read a leaf."""
         value = self.log.tape.value_of(tensor)
         call = None if value is None else next(self.flow.uses(value), None)
         return None if call is None or value is None else self._use(call, value)
 
     def shared_use(self, tensor: Tensor) -> Use | None:
-        """Return a use of another leaf in the same memory that the outputs depend on."""
+        """Return a call on the way to the outputs that read another leaf in the same memory."""
         own, address = self.log.tape.value_of(tensor), _autograd.storage_identity(tensor)
         uses = (
             self._use(call, value)
@@ -98,10 +105,14 @@ class Paths:
         return None if address is None else next(uses, None)
 
     def _use(self, call: Call, value: Value) -> Use:
+        """Return a recorded call as a use of one of its inputs."""
         return Use(call.name, self.log.source_at(call.place), value in call.graphs)
 
     def derivative(self, tensor: Tensor) -> int | None:
-        """Return a node of a derivative of something that depends on a tensor."""
+        """Return the number of a node in a derivative that was taken of a function of a tensor.
+
+        The outputs are then derivatives themselves, and constant in that tensor.
+        """
         passes = [call for call in self.log.spans if call.roots is not None]
         dependent = self._dependent(tensor) if passes else set()
         values = {self.flow.states[number].value for number in dependent}
@@ -114,24 +125,25 @@ class Paths:
 
     @cached_property
     def numbers(self) -> dict[int, None]:
-        """The sequence numbers of the nodes, in order; leaves have none."""
+        """The sequence numbers of the nodes behind the outputs, in order; leaves have none."""
         numbers = map(_autograd.sequence_nr, self.graph)
         return dict.fromkeys(number for number in numbers if number is not None)
 
     @cached_property
     def _ends(self) -> list[int]:
-        """The states of the outputs."""
+        """The numbers of the recorded states of the outputs."""
         states = map(self.flow.state_of, self.outputs)
         return [state for state in states if state is not None]
 
 
 class Origin(NamedTuple):
-    """The one leaf that a result was made of, step by step.
+    """The only leaf that a tensor was computed from.
 
     Attributes:
         leaf: The leaf.
-        operation: The first operation on it, as it is called in code.
-        is_same: Whether the result has the leaf's numbers, but for their type and their order.
+        operation: The first operation on the leaf, as it is written in code.
+        is_same: Whether the tensor has the same numbers as the leaf, perhaps in another order or
+            dtype.
     """
 
     leaf: Tensor
@@ -140,7 +152,7 @@ class Origin(NamedTuple):
 
 
 def origin_of(tensor: Tensor) -> Origin | None:
-    """Return the leaf that a result was made of, None where there is none or several."""
+    """Return the leaf that a tensor was computed from; None if there is none or several."""
     steps: list[str] = []
     for node in _nodes_behind(tensor):
         leaf = _autograd.leaf_variable(node)
@@ -151,7 +163,7 @@ def origin_of(tensor: Tensor) -> Origin | None:
 
 
 def edges_behind(tensor: Tensor) -> Iterator[_autograd.Edge]:
-    """Yield where the gradient of a copy or a part of a tensor goes on to."""
+    """Yield the graph edges that the gradient of a copy or slice of a tensor passes to."""
     for node in _nodes_behind(tensor):
         if operation_of(node) not in _KEEPING:
             return
@@ -159,7 +171,7 @@ def edges_behind(tensor: Tensor) -> Iterator[_autograd.Edge]:
 
 
 def _nodes_behind(tensor: Tensor) -> Iterator[Node]:
-    """Yield the nodes that led to a tensor, as long as each was given one tensor with a graph."""
+    """Yield the nodes behind a tensor, as long as each has only one input with a graph."""
     node = _autograd.plain(tensor, "grad_fn")
     for _ in range(MAX_STEPS):
         if node is None:
@@ -170,6 +182,7 @@ def _nodes_behind(tensor: Tensor) -> Iterator[Node]:
 
 
 def _edges(node: Node) -> list[_autograd.Edge]:
+    """Return the edges to the inputs of a node, without inputs that need no gradient."""
     edges = _autograd.next_functions(node)
     return [(after, number) for after, number in edges if after is not None]
 
@@ -178,7 +191,7 @@ MAX_STEPS = 20
 
 
 def operation_of(node: Node) -> str:
-    """Return what the operation of a node is called in code, as far as its name tells."""
+    """Return the operation of a node as it is written in code, such as `to` or `matmul`."""
     name = _autograd.stem(_autograd.node_name(node))
     word = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
     return _WORDS.get(word, word)

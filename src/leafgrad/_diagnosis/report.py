@@ -1,4 +1,7 @@
-"""The findings about a training step, ranked, as a value that shows itself."""
+"""`Report`: the findings about a training step, shown as text, in a terminal or in a notebook.
+
+A finding becomes pieces of text, each with a style. Only the last step adds colours.
+"""
 
 import linecache
 import os
@@ -23,18 +26,18 @@ WIDTH = 80
 MOST_LINES_BETWEEN = 2
 CODE = re.compile("`[^`]{1,50}`")
 GLUE = "\ue000"
-"""What stands for a space inside of code, at which no line ends."""
+"""Replaces spaces inside code while a sentence is wrapped, so that no line ends there."""
 
 
 class Piece(NamedTuple):
-    """Some text on a line, and its style: a severity, ``"frame"``, ``"second"``, ``"bold"``."""
+    """Text on a line, and its style: a severity, or one of the keys of `ANSI`."""
 
     text: str
     style: str = ""
 
 
 class Paragraph(NamedTuple):
-    """A sentence with a label before it, which is as wide as the reader's page."""
+    """A sentence after a label, wrapped to the width of the page."""
 
     label: str
     style: str
@@ -69,15 +72,17 @@ CSS = {
 
 
 HANGING = "white-space: pre-wrap; padding-left: 2em; text-indent: -2em"
-"""How a sentence is broken on a page, which may be a phone's."""
+"""CSS of a sentence: the browser wraps it to the width of the screen."""
 
 
 def _coloured(piece: Piece) -> str:
+    """Return a piece of text with the terminal codes of its style."""
     code = ANSI.get(piece.style)
     return f"\x1b[{code}m{piece.text}\x1b[0m" if code else piece.text
 
 
 def _line_marked_up(line: Line | Paragraph) -> str:
+    """Return a line or paragraph as HTML."""
     if isinstance(line, Paragraph):
         label = _marked_up(Piece(line.label, line.style))
         text = message("report.line", label="", text=visible(line.text))
@@ -86,15 +91,17 @@ def _line_marked_up(line: Line | Paragraph) -> str:
 
 
 def _marked_up(piece: Piece) -> str:
+    """Return a piece of text as HTML with the colour of its style."""
     style = CSS.get(piece.style)
     text = escape(piece.text)
     return f'<span style="{style}">{text}</span>' if style else text
 
 
-# --- A finding, from top to bottom
+# --- The lines of a finding
 
 
 def _lines(diagnoses: Sequence[Diagnosis], more: str) -> Iterator[Line | Paragraph]:
+    """Yield the lines of a report: each finding, then the help for the whole report."""
     if not diagnoses:
         yield [Piece(message("report.clean"))]
     for number, one in enumerate(diagnoses):
@@ -107,6 +114,7 @@ def _lines(diagnoses: Sequence[Diagnosis], more: str) -> Iterator[Line | Paragra
 
 
 def _finding(one: Diagnosis) -> Iterator[Line | Paragraph]:
+    """Yield the lines of one finding: headline, code with marks, notes and help."""
     kind = f"{message(f'report.severity.{one.severity}')}[{one.code}]"
     yield Paragraph(kind, one.severity, one.headline, "bold")
     spans = [span for span in (one.primary, *one.secondary) if span is not None]
@@ -127,7 +135,7 @@ def _finding(one: Diagnosis) -> Iterator[Line | Paragraph]:
 
 
 def _wrapped(lines: Iterable[Line | Paragraph]) -> Iterator[Line]:
-    """Break sentences into lines, but not within code."""
+    """Yield lines of at most 80 columns; code in backticks is not broken."""
     for line in lines:
         if not isinstance(line, Paragraph):
             yield line
@@ -143,7 +151,7 @@ def _wrapped(lines: Iterable[Line | Paragraph]) -> Iterator[Line]:
 
 
 def _help(one: Help, gutter: int) -> Iterator[Line | Paragraph]:
-    """Yield the advice, and the edits as a difference."""
+    """Yield the lines of a help: the advice, then its edits as a diff."""
     yield Paragraph(message("report.severity.help"), "help", one.text)
     last: int | None = None
     for edit in one.edits:
@@ -165,7 +173,7 @@ def _help(one: Help, gutter: int) -> Iterator[Line | Paragraph]:
 
 
 def _snippet(spans: Sequence[Span], one: Diagnosis, gutter: int) -> Iterator[Line]:
-    """Yield the lines of one file that some spans are on, with a mark under each span."""
+    """Yield the lines of one file that a finding marks, with a mark under each expression."""
     main = next((span for span in spans if span is one.primary), spans[0])
     arrow = "-->" if main is one.primary else ":::"
     yield [Piece(f"{'':{gutter}}{arrow} ", "frame"), Piece(_place(main.source))]
@@ -188,7 +196,7 @@ def _snippet(spans: Sequence[Span], one: Diagnosis, gutter: int) -> Iterator[Lin
 
 
 def _lines_between(last: int | None, line: int, file: str, gutter: int) -> Iterator[Line]:
-    """Yield a few lines between two marked lines, or dots for many."""
+    """Yield the lines of code between two marked lines, or dots if there are many."""
     if last is None or line == last + 1:
         return
     if line - last - 1 > MOST_LINES_BETWEEN:
@@ -200,9 +208,9 @@ def _lines_between(last: int | None, line: int, file: str, gutter: int) -> Itera
 
 
 def _marks(span: Span, text: str, one: Diagnosis, width: int) -> Iterator[str]:
-    """Yield carets under the primary span, dashes under another one, and the label beside it.
+    """Yield the line under an expression: carets or dashes, and the label.
 
-    A label that is too long stands below.
+    A label that is too long for the line goes below the marks.
     """
     start, stop = columns_of(span.source, text)
     marks = ("^" if span is one.primary else "-") * max(stop - start, 1)
@@ -215,10 +223,10 @@ def _marks(span: Span, text: str, one: Diagnosis, width: int) -> Iterator[str]:
 
 
 def columns_of(source: Source, text: str) -> tuple[int, int]:
-    """Return where an expression begins and ends on its first line, in columns of a terminal.
+    """Return the first and last terminal column of an expression on its first line.
 
-    Python counts bytes. Of an expression that goes on, the rest of the line is marked; of a chain
-    of calls, the last method.
+    Python counts bytes. If an expression continues on the next line, the rest of the first line is
+    marked. Of a chain of calls, only the last method is marked.
     """
     encoded = text.encode()
     first = len(text) - len(text.lstrip())
@@ -232,6 +240,7 @@ def columns_of(source: Source, text: str) -> tuple[int, int]:
 
 
 def _place(source: Source) -> str:
+    """Return the place of a source as text, such as ``train.py:12:5 in forward``."""
     column = "" if source.column is None else f":{source.column + 1}"
     within = "" if source.function == "<module>" else message("report.in", function=source.function)
     at = f"{short_path(source.file)}:{source.line}{column}{within}"
@@ -240,15 +249,16 @@ def _place(source: Source) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """What `diagnose` found, the most severe first.
+    """The findings of `diagnose`, the most severe first.
 
-    It keeps no tensor and no graph alive. ``print(report)`` shows it as text; a notebook shows it
-    in colour.
+    A report keeps no tensor and no graph alive. ``print(report)`` shows it as text; a notebook
+    shows it in colour.
 
     Attributes:
-        diagnoses: The findings: what stops training first; what follows from a finding is listed
-            with it.
-        help: How to find out more, such as the lines at fault where no recording saw them.
+        diagnoses: The findings, the most severe first. Findings that another one causes are
+            listed with that one.
+        help: How to find out more, for example which lines are at fault. Empty if nothing is
+            missing.
     """
 
     diagnoses: tuple[Diagnosis, ...]
@@ -265,10 +275,10 @@ class Report:
         return tuple(one.code for one in self.diagnoses)
 
     def about(self, *names: str) -> "Report":
-        """Return the findings about some tensors, by their names.
+        """Return a report with only the findings about some tensors.
 
         Args:
-            names: The names, as they stand in `Diagnosis.subject`.
+            names: The names of the tensors, as in `Diagnosis.subject`.
         """
         about = tuple(one for one in self.diagnoses if not {*names}.isdisjoint(one.subject))
         return Report(about, self.help if about else "")
@@ -311,7 +321,7 @@ class Report:
         return f'<pre class="leafgrad-report" style="{style}">{body}</pre>'
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON types.
+        """Return the report as JSON types.
 
         Returns:
             ``ok``, ``help``, and ``diagnoses``, a list with a dict for each finding.

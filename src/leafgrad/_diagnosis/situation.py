@@ -1,4 +1,4 @@
-"""What all checks look at: the outputs, what should be trained, and what was recorded."""
+"""`Situation`: the training step that the checks read, and the registry of the checks."""
 
 import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -23,27 +23,27 @@ from leafgrad._trace.trace_graph import trace_graph
 Kind = TypeVar("Kind")
 
 LEAF = -1
-"""The number of a leaf's node: leaves have none, and are older than all operations."""
+"""Replaces the sequence number of a leaf, which has none: lower than that of any operation."""
 
 
 class Situation:
-    """A training step before its backward pass, as far as the arguments and a recording show it.
+    """The training step that is diagnosed: its outputs, its parameters and its recording.
 
-    Everything expensive is computed when a check asks for it first. Checks only read.
+    Values that are expensive to compute are computed when a check first needs them.
 
     Attributes:
         outputs: The tensors that the backward pass starts from.
-        terms: The terms of the loss by name, if the loss was given as a mapping.
-        names: What should be trained: the model, a mapping, or an optimizer.
-        optimizers: The optimizers.
-        recording: The recording, or None.
-        log: What the recording holds; empty without one.
-        expected: The names that should get a gradient, if the caller gave them.
-        runs_backward: Whether one backward pass may run to see the gradients.
-        failing: The numbers of nodes at which the backward pass is sure to fail.
-        explained: The identities of the tensors whose missing gradient is already explained.
-        has_error: Whether an earlier check found an error.
-        why_not_run: What PyTorch said when the trial backward pass failed.
+        terms: The terms of the loss by name, if the loss is a mapping; otherwise empty.
+        names: The model, mapping or optimizer whose tensors should be trained.
+        optimizers: The optimizers of the training loop.
+        recording: The recording of the forward pass, or None.
+        log: The content of the recording; empty without one.
+        expected: The names that should get a gradient, or None if the caller passed none.
+        runs_backward: Whether the checks may run one trial backward pass.
+        failing: The sequence numbers of nodes at which the backward pass is certain to fail.
+        explained: The ids of the tensors whose missing gradient a finding explains.
+        has_error: Whether a check that ran earlier found an error.
+        why_not_run: The error message of the trial backward pass if it failed.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Situation:
         expected: Iterable[str] | None = None,
         runs_backward: bool = False,
     ) -> None:
-        """Read the arguments."""
+        """Read the arguments of `diagnose`."""
         self.optimizers = [*optimizers]
         self.names = read_names(names)
         self.recording = recording
@@ -77,7 +77,7 @@ class Situation:
 
     @cached_property
     def named(self) -> dict[str, Tensor]:
-        """The named tensors, each under its first name."""
+        """The named tensors; a tensor with several names has only its first one."""
         found: dict[int, tuple[str, Tensor]] = {}
         for name, tensor in named_tensors(self.names):
             found.setdefault(id(tensor), (name, tensor))
@@ -90,7 +90,7 @@ class Situation:
 
     @cached_property
     def parameters(self) -> dict[str, Tensor]:
-        """The named tensors that are not buffers of a module."""
+        """The named tensors except the buffers of modules."""
         buffers = {*map(id, self.buffers)}
         return {name: one for name, one in self.named.items() if id(one) not in buffers}
 
@@ -100,19 +100,22 @@ class Situation:
         return [one for module in self.modules.values() for one in buffers_in(module)]
 
     def expects(self, name: str) -> bool:
-        """Return whether the caller listed a tensor, or a module that it is in."""
+        """Return whether `expect` lists a parameter name or a module that contains it."""
         return any(is_in(name, one) for one in self.expected or ())
 
     @cached_property
     def optimized(self) -> set[int]:
-        """The identities of what the optimizers hold; a check counts references to it."""
+        """The ids of the parameters that the optimizers hold.
+
+        Ids, because a check counts the references to each parameter.
+        """
         return {*parameters_of(self.optimizers)}
 
     @cached_property
     def starts_without_one(self) -> dict[Node, tuple[int | str, ...] | None]:
-        """The nodes of outputs that are not one real number, and their shapes.
+        """The shapes of outputs that are not one real number, by the node that computed each.
 
-        A backward pass starts from these only if it is given a gradient.
+        `backward()` can start from them only if it is passed a gradient.
         """
         found: dict[Node, tuple[int | str, ...] | None] = {}
         for end in [one for one in self.outputs if isinstance(one, Tensor)]:
@@ -126,17 +129,23 @@ class Situation:
 
     @cached_property
     def trace(self) -> GraphTrace | None:
-        """The graph as values; None without a graph."""
+        """The graph behind the outputs as plain values; None without a graph."""
         return self._traced() if self.live else None
 
     @cached_property
     def trace_with_values(self) -> GraphTrace | None:
-        """The graph with all values that are known, and gradients if a backward pass may run."""
+        """The graph with all known values of tensors; None without a graph.
+
+        It also has gradients if a trial backward pass was possible.
+        """
         return self.backward_trace or (self._traced(values=True) if self.live else None)
 
     @cached_property
     def backward_trace(self) -> GraphTrace | None:
-        """The graph with the gradients of one backward pass; None if none may or can run."""
+        """The graph with the gradients of a trial backward pass.
+
+        None if the caller did not allow the pass, or if it failed or would fail.
+        """
         if self.failing or not (self.runs_backward and self.trace) or self.trace.is_freed:
             return None
         try:
@@ -146,13 +155,14 @@ class Situation:
             return None
 
     def _traced(self, **options: Any) -> GraphTrace:
+        """Return the graph behind the outputs, traced with these options."""
         try:
             return trace_graph(self.loss, names=self.names, recording=self.recording, **options)
-        except ValueError:  # names that are detached copies, which another check reports
+        except ValueError:  # detached copies have names: another check reports it
             return trace_graph(self.loss, recording=self.recording, **options)
 
     def _ones(self) -> list[Tensor | None]:
-        """Return a gradient of ones for each output that needs one."""
+        """Return a gradient of ones for each output that has a graph."""
         starts = (end for end in self.outputs if gradient_edges([end]))
         return [
             torch.ones_like(start, requires_grad=False) if isinstance(start, Tensor) else None
@@ -161,13 +171,13 @@ class Situation:
 
     @cached_property
     def live(self) -> list[Node]:
-        """The nodes of the graph, in the order of `GraphTrace.nodes`."""
+        """The autograd nodes behind the outputs, in the order of `GraphTrace.nodes`."""
         with _autograd.unobserved():
             return [*_autograd.walk([node for node, _ in gradient_edges(self.outputs)])]
 
     @cached_property
     def storage_names(self) -> dict[int, str]:
-        """The first name of a tensor in each storage, by the identity of the storage."""
+        """The first name of a tensor in each storage, by the id of the storage."""
         names: dict[int, str] = {}
         for name, tensor in self.named.items():
             storage = _autograd.storage_identity(tensor)
@@ -176,14 +186,14 @@ class Situation:
         return names
 
     def source_of(self, node: Node) -> Source | None:
-        """Return the line that made a node."""
+        """Return the line of code that created an autograd node, if it was recorded."""
         number = _autograd.sequence_nr(node)
         if number is not None:
             return self.log.source_of(number)
         return self.log.source_at(self.log.refusals.get(_autograd.numbers_after(node)))
 
     def node(self, one: TracedNode) -> Node:
-        """Return the live node of a traced one."""
+        """Return the autograd node that a node of a trace describes."""
         return self.live[one.index]
 
 
@@ -191,20 +201,21 @@ Finder = Callable[[Situation], Iterator[Diagnosis]]
 
 
 class Check(NamedTuple):
-    """A function that looks for problems of a few codes."""
+    """A function that finds problems, and the codes of its findings."""
 
     codes: tuple[str, ...]
     find: Finder
 
 
 CHECKS: list[Check] = []
-"""All checks. Those that find a cause stand before those that find its consequences."""
+"""All checks, in the order in which their modules were imported."""
 
 
 def check(*codes: str, runs_backward: bool = False) -> Callable[[Finder], Finder]:
-    """Register a check for these codes; the order of registration is the order of ranks.
+    """Register a function that finds problems with these codes.
 
-    Tensor subclasses and modes of the user see only what a check computes that runs a backward
+    The order of registration is the order in which a report lists the codes. The function does not
+    trigger ``__torch_function__`` of the user's subclasses and modes, unless it runs a backward
     pass.
     """
 
@@ -220,24 +231,24 @@ def check(*codes: str, runs_backward: bool = False) -> Callable[[Finder], Finder
 
 
 def rank(one: Diagnosis) -> tuple[int, int]:
-    """Return a key by which findings are sorted: by severity, then by the order of the codes."""
+    """Return the sort key of a finding: its severity, then the position of its code."""
     codes = [code for check in CHECKS for code in check.codes]
     return [*Severity].index(one.severity), codes.index(one.code)
 
 
 def number_of(node: Node) -> int:
-    """Return the number of a node, by which later operations have higher ones."""
+    """Return the sequence number of an autograd node: later operations have higher ones."""
     number = _autograd.sequence_nr(node)
     return LEAF if number is None else number
 
 
 def is_custom(node: Node) -> bool:
-    """Return whether a node runs Python code that may not read what it saved."""
+    """Return whether a node runs a Python backward, which may not read what it saved."""
     return _autograd.forward_class(node) is not None and not _autograd.is_compiled(node)
 
 
 def parameters_of(optimizers: Iterable[Optimizer]) -> dict[int, Tensor]:
-    """Return the parameters that some optimizers hold, by their identities."""
+    """Return the parameters that some optimizers hold, by id."""
     return {
         id(one): one
         for optimizer in optimizers
@@ -247,5 +258,5 @@ def parameters_of(optimizers: Iterable[Optimizer]) -> dict[int, Tensor]:
 
 
 def living(kind: type[Kind]) -> list[Kind]:
-    """Return all living objects of a class."""
+    """Return all objects of a class that are alive, found by the garbage collector."""
     return [one for one in gc.get_objects() if issubclass(type(one), kind)]

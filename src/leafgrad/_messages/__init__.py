@@ -1,4 +1,4 @@
-"""Every sentence that the library prints, draws or raises, in the reader's language."""
+"""The messages that the library prints, draws or raises, in English and Chinese."""
 
 import os
 import re
@@ -11,17 +11,17 @@ LANGUAGES = ("en", "zh_CN")
 ENGLISH = "en"
 
 _chosen: list[str] = []
-"""The language that `set_language` chose last; empty before the first call."""
+"""The language set by the last call of `set_language`; empty before the first call."""
 
 
 def set_language(language: str) -> None:
     """Choose the language of everything that leafgrad prints, draws or raises.
 
     Without a call, the environment variable ``LEAFGRAD_LANG`` decides; without both it is English.
-    A sentence that has no translation yet appears in English. PyTorch's own messages stay English.
+    Messages without a translation appear in English, and so do the messages of PyTorch.
 
     Args:
-        language: ``"en"`` or ``"zh_CN"``; ``"zh"`` and ``"zh-CN"`` mean the same as the second.
+        language: ``"en"`` or ``"zh_CN"``. ``"zh"`` and ``"zh-CN"`` mean ``"zh_CN"``.
 
     Raises:
         ValueError: If leafgrad does not have the language.
@@ -37,29 +37,29 @@ def set_language(language: str) -> None:
 
 
 def language() -> str:
-    """Return the language of the messages."""
+    """Return the language of the messages: ``"en"`` or ``"zh_CN"``."""
     wanted = _chosen[0] if _chosen else os.environ.get("LEAFGRAD_LANG", ENGLISH)
     return _normalise(wanted) or ENGLISH
 
 
 @cache
 def _normalise(name: object) -> str | None:
-    """Return which of the languages a name such as ``zh-CN`` or ``en_US.UTF-8`` stands for."""
+    """Return the supported language that a name such as ``zh-CN`` or ``en_US.UTF-8`` means."""
     short = str(name).partition(".")[0].replace("-", "_").partition("_")[0].lower()
     return next((language for language in LANGUAGES if short and language.startswith(short)), None)
 
 
 def message(key: str, /, **slots: object) -> str:
-    """Return a message with its slots filled.
+    """Return a message in the chosen language, with its placeholders filled.
 
     Args:
-        key: Its table and name in the message file, as in ``"no-grad.headline"``.
-        slots: The values for its placeholders. If the message differs between one and several,
-            ``count`` decides which form it takes.
+        key: The key of the message, such as ``"no-grad.headline"``.
+        slots: The values of the placeholders. If a message has a singular and a plural,
+            ``count`` decides.
     """
     slots |= {"kind": message("report.infinity")} if slots.get("kind") == "infinity" else {}
     if language() != ENGLISH and key in (translated := _messages(language())):
-        # The space that a Latin value needs on each side is wrong beside Chinese.
+        # Values in Latin script have spaces around them; remove those between Chinese characters.
         marked = _SLOT.sub("\0\\g<0>\0", translated[key])
         return _NEEDLESS.sub("", marked.format(**slots)).replace("\0", "")
     entry = _messages(ENGLISH)[key]
@@ -76,19 +76,19 @@ _SLOT, _NEEDLESS = (
 
 
 def has_message(key: str) -> bool:
-    """Return whether there is a message of this key."""
+    """Return whether the message files have a message with this key."""
     return key in _messages(ENGLISH)
 
 
 def messages_of(table: str) -> dict[str, str]:
-    """Return the messages of a table by name, with slots unfilled, for a script of a page."""
+    """Return the messages of a table by name, with placeholders, for a script on a page."""
     keys = (key for key in _messages(ENGLISH) if key.rpartition(".")[0] == table)
     chosen = _messages(ENGLISH) | _messages(language())
     return {key.rpartition(".")[2]: chosen[key] for key in keys}
 
 
 def code_of_error(text: str) -> str | None:
-    """Return the code of the diagnosis that explains an error message of PyTorch's."""
+    """Return the code of the diagnosis that explains an error message of PyTorch."""
     for key, entry in _messages(ENGLISH).items():
         if key.endswith(".pytorch") and any(part in text for part in entry):
             return key.removesuffix(".pytorch")
@@ -97,7 +97,7 @@ def code_of_error(text: str) -> str | None:
 
 @cache
 def _messages(of: str) -> dict[str, Any]:
-    """Return the messages of a language by their whole keys."""
+    """Return all messages of a language by their full keys."""
     text = files(__name__).joinpath(f"{of}.toml").read_text("utf-8")
     entries: dict[str, Any] = {}
     tables = [("", tomllib.loads(text))]

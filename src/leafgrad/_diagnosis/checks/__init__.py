@@ -1,1 +1,1 @@
-"""The checks, a module for each subject; `registry` runs them."""
+"""The checks that `diagnose` runs, with a module for each subject."""

@@ -1,4 +1,4 @@
-"""Errors of a forward pass: the user's line, the module, what it got, and a fix."""
+"""Errors of a forward pass: the user's line, the module, its inputs, and a fix."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -18,18 +18,21 @@ from leafgrad._record.place import is_library_file, source_at
 
 MOST_WORDS = 80
 FEATURES = {"in_features": -1, "in_channels": 1, "num_features": 1, "input_size": -1}
-"""The attributes of modules that say how long an axis of their input must be, and the axis."""
+"""Attributes of modules that fix the size of an input axis, and the number of that axis."""
 
 
 @check("forward-failed")
 def find_failed_forward(situation: Situation) -> Iterator[Diagnosis]:
-    """Find where a forward pass stopped, if its error was passed instead of a loss."""
+    """Find the line at which the forward pass failed, if an exception was passed as the loss."""
     if isinstance(situation.loss, Exception):
         yield from findings_of_error(situation.loss, situation.names)
 
 
 def findings_of_error(error: Exception, model: Any = None) -> tuple[Diagnosis, ...]:
-    """Return a finding if PyTorch raised an error that has a code, or that a module ran into."""
+    """Return a finding about an exception that the forward pass raised.
+
+    Empty if the exception has no code and was raised outside of all modules.
+    """
     steps = [*_steps(error.__traceback__)]
     own = [step for step in steps if not is_installed(step.tb_frame.f_code.co_filename)]
     code = code_of_error(str(error))
@@ -44,7 +47,7 @@ def findings_of_error(error: Exception, model: Any = None) -> tuple[Diagnosis, .
         found = replace(found, code=code or "", primary=primary)
     notes: list[str] = []
     advice: list[Help] = []
-    with suppress(KeyError):  # no such advice, or advice with details that only a graph has
+    with suppress(KeyError):  # no help, or a help whose placeholders need a graph
         advice.append(Help(text=message(f"{code}.help")))
     if called:
         module, step = called[-1]
@@ -55,6 +58,7 @@ def findings_of_error(error: Exception, model: Any = None) -> tuple[Diagnosis, .
 
 
 def _steps(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    """Yield the frames of a traceback that are the user's or run a module's forward pass."""
     while traceback is not None:
         if not is_library_file[traceback.tb_frame.f_code.co_filename] or _module_of(traceback):
             yield traceback
@@ -62,21 +66,21 @@ def _steps(traceback: TracebackType | None) -> Iterator[TracebackType]:
 
 
 def _module_of(step: TracebackType) -> nn.Module | None:
-    """Return the module whose forward pass a frame runs, if any."""
+    """Return the module whose ``forward`` a frame runs; None for other functions."""
     code = step.tb_frame.f_code
     first = step.tb_frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
     return first if isinstance(first, nn.Module) and code.co_name == "forward" else None
 
 
 def _tensor_arguments(step: TracebackType) -> dict[str, Tensor]:
-    """Return the tensors that the function of a frame got, by the names of its parameters."""
+    """Return the tensors passed to the function of a frame, by parameter name."""
     code, values = step.tb_frame.f_code, step.tb_frame.f_locals
     names = code.co_varnames[1 : code.co_argcount]
     return {name: one for name in names if isinstance(one := values.get(name), Tensor)}
 
 
 def _notes(module: nn.Module, root: nn.Module, given: dict[str, Tensor]) -> Iterator[str]:
-    """Yield the innermost module and the tensors that it got."""
+    """Yield notes about the module that failed: its path and its input tensors."""
     path = next((path for path, one in root.named_modules() if one is module), "")
     kind = repr(module) if len(repr(module)) < MOST_WORDS else type(module).__name__
     yield message("forward-failed.module", module=as_code(path) or type(root).__name__, kind=kind)
@@ -90,7 +94,7 @@ def _notes(module: nn.Module, root: nn.Module, given: dict[str, Tensor]) -> Iter
 
 
 def _features(module: nn.Module, given: dict[str, Tensor]) -> Iterator[Help]:
-    """Yield the advice for an input whose size is not what the innermost module was made for."""
+    """Yield a help if the size of an input does not match the module's ``in_features``."""
     with _autograd.unobserved():
         sizes: Sequence[int] = next((one.shape for one in given.values()), ())
     is_batch = len(sizes) == 2 + len(getattr(module, "kernel_size", sizes[2:]))

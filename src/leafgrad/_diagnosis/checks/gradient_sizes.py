@@ -1,4 +1,4 @@
-"""Gradients that get too small or too large on their way through the modules."""
+"""Gradients that vanish or explode on their way through the modules."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,14 +15,14 @@ REMEDIES = {
     "residual": {"add"},
     "normalisation": NORMALISING,
 }
-"""What helps against vanishing gradients, with the operations that show that it is there."""
+"""Remedies against vanishing gradients, with the operations that show that a model has one."""
 
 NEXT_TO_NOTHING = 1e-3
 
 
 @check("vanishing-gradient", "exploding-gradient", runs_backward=True)
 def find_sizes(situation: Situation) -> Iterator[Diagnosis]:
-    """Find the module from which on gradients are lost or grow out of bounds."""
+    """Find the module at which gradients start to vanish or explode."""
     trace = situation.backward_trace
     if trace is None:
         return
@@ -39,6 +39,7 @@ def _vanishing(
     modules: Sequence[ModuleGradient],
     nodes: Sequence[TracedNode],
 ) -> Diagnosis:
+    """Return the finding about vanishing gradients, with the remedies that the model lacks."""
     drop = next((node for node in nodes if _drops_in_normalising(node)), None)
     operations = {own_operation(node) for node in nodes}
     missing = [name for name, signs in REMEDIES.items() if signs.isdisjoint(operations)]
@@ -56,7 +57,7 @@ def _vanishing(
 
 
 def _slots(found: Sequence[ModuleGradient], modules: Sequence[ModuleGradient]) -> dict[str, Any]:
-    """Return the modules and the ratio that the headline names."""
+    """Return the modules and the ratio that the message about gradient sizes names."""
     head = next((one.module for one in modules if one.ratio is not None), "")
     ratio = f"{found[-1].ratio:.1e}"
     first, last, head = map(as_code, (found[0].module, found[-1].module, head))
@@ -64,10 +65,10 @@ def _slots(found: Sequence[ModuleGradient], modules: Sequence[ModuleGradient]) -
 
 
 def _drops_in_normalising(node: TracedNode) -> bool:
-    """Return whether a normalisation passed on next to nothing of the gradient that arrived.
+    """Return whether a normalisation passed on almost nothing of the gradient that arrived.
 
-    What it passes on for a constant objective is the rounding error divided by the spread of its
-    input, so that no multiple of the precision bounds it.
+    For a constant objective, it passes on a rounding error divided by the spread of its input. No
+    multiple of the machine precision bounds that error.
     """
     if own_operation(node) not in NORMALISING:
         return False

@@ -1,4 +1,4 @@
-"""NaN and infinity: where they first appear, in values and in gradients."""
+"""NaN and infinity: the operation that first produces them, in values and in gradients."""
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ LIKE = {
     "logsoftmax": "softmax",
     "var": "std",
 }
-"""Operations that share the messages of another one."""
+"""Operations that use the messages of another operation."""
 
 NAMES = {
     "binarycrossentropy": "binary_cross_entropy",
@@ -59,35 +59,35 @@ NAMES = {
     "quotient": "div",
     "tocopy": "to",
 }
-"""Operations as the user writes them."""
+"""Names of operations as the user writes them."""
 
 ONLY_NAN = {"acos", "acosh", "fmod", "nllloss", "softmax", "sqrt", "std", "sub"}
-"""Operations whose messages explain a NaN; an infinity of theirs is an overflow."""
+"""Operations whose messages explain a NaN. If they return infinity, it is an overflow."""
 
 COARSE = {
     torch.float16: {"1e-12": "1e-3", "1e-6": "1e-3", "max=80": "max=10"},
     torch.bfloat16: {"1e-6": "1e-2"},
 }
-"""What to write instead of a small number that vanishes in a dtype."""
+"""Replacements for small numbers in code that round to zero in a dtype."""
 
 
 @check("nan-input", "nan-value", runs_backward=True)
 def find_values(situation: Situation) -> Iterator[Diagnosis]:
-    """Find where a value that reaches the loss first stops being finite."""
+    """Find the operations at which a value on the way to the loss stops being finite."""
     trace = situation.trace_with_values
     if trace is None:
         yield from _in_outputs(situation)
         return
     births = _births(situation)
     leaves = [node for node in value_turns_of(trace) if node.is_leaf]
-    # The finding about the first leaf names them all.
+    # The finding about the first leaf names all leaves.
     turns = [one for one in value_turns_of(trace) if not one.is_leaf or one is leaves[0]]
     made = {_operation(node) for node in turns if node.value_turn_kind == "NaN"}
     found: list[Diagnosis] = []
     masks: list[TracedNode] = []
     for node in turns:
         if made and _is_mask(node):
-            masks.append(node)  # its infinities are intended; what turns them into NaN is not
+            masks.append(node)  # infinities are intended in a mask, a NaN is not
             continue
         if found and _follows(node, trace):
             note = message("nan-value.follows", kind=node.value_turn_kind, place=_place(node))
@@ -106,7 +106,10 @@ def find_values(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _not_checked(situation: Situation, variant: str, error: str) -> Diagnosis:
-    """Return that the trial failed; unless that is due to the trial, `backward()` fails as well."""
+    """Return a finding that the trial backward pass failed.
+
+    `backward()` will fail too, unless the reason is the trial itself.
+    """
     if error.startswith("torch.utils.checkpoint: "):
         nodes = [block[0] for block in _autograd.checkpointed_blocks(situation.live)]
         at = situation.source_of(nodes[0]) if len(nodes) == 1 else None
@@ -122,13 +125,13 @@ def _not_checked(situation: Situation, variant: str, error: str) -> Diagnosis:
 
 @check("nan-gradient", "gradients-not-checked", runs_backward=True)
 def find_gradients(situation: Situation) -> Iterator[Diagnosis]:
-    """Find where a gradient first stops being finite, unless a value already did."""
+    """Find the operations at which a gradient stops being finite, if all values were finite."""
     trace = situation.backward_trace
     if trace is None:
         if situation.runs_backward and situation.trace and not situation.has_error:
             error = situation.why_not_run
             if not error and situation.failing:
-                return  # another finding says that the pass has already run
+                return  # another finding reports that the pass has already run
             variant = "reentrant" if "use_reentrant" in error else "" if error else "freed"
             yield _not_checked(situation, variant, error)
         return
@@ -155,7 +158,7 @@ def find_gradients(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _operation_with(situation: Situation, node: TracedNode) -> str:
-    """Return a node's operation; a division is another one if its divisor has no zero."""
+    """Return the operation of a node; a division whose divisor has no zero gets another name."""
     operation = _operation(node)
     slots = _autograd.saved_slots(situation.node(node)) if operation == "div" else ()
     is_quotient = any(
@@ -168,7 +171,7 @@ def _operation_with(situation: Situation, node: TracedNode) -> str:
 def _of_value(
     situation: Situation, node: TracedNode, trace: GraphTrace, leaves: Sequence[TracedNode]
 ) -> Diagnosis:
-    """Return the finding for a node at which a value stops being finite."""
+    """Return the finding for a node whose result is the first value that is not finite."""
     kind = node.value_turn_kind or "NaN"
     brought, inputs = _came_in_with(node), _inputs(node, trace)
     operation = _operation_with(situation, node)
@@ -198,13 +201,13 @@ def _of_value(
 
 
 def _with_marks(argument: str) -> str:
-    """Return what a recording calls an argument, such as ``"argument 0 of linear"``, as text."""
+    """Return a recorded argument name, such as "argument 0 of linear", with code in backticks."""
     place, of, function = argument.rpartition(" of ")
     return f"{place}{of}`{function}`" if of else f"`{argument}`"
 
 
 def _argument_at(source: Source | None) -> str | None:
-    """Return the one variable that a call gets."""
+    """Return the name of a call's only argument, if it is a variable."""
     match call_at(source):
         case ast.Call(args=[ast.Name(id=name)], keywords=[]):
             return name
@@ -212,7 +215,7 @@ def _argument_at(source: Source | None) -> str | None:
 
 
 def _in_outputs(situation: Situation) -> Iterator[Diagnosis]:
-    """Yield where outputs stopped being finite that no node explains."""
+    """Yield findings for outputs that are not finite although no node explains it."""
     for end in situation.outputs:
         found = summary_of(end) if isinstance(end, torch.Tensor) else None
         if not isinstance(end, torch.Tensor) or found is None or found.not_finite is None:
@@ -226,7 +229,7 @@ def _in_outputs(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _born(operation: str, kind: NotFinite, source: Source | None, dtype: torch.dtype) -> Diagnosis:
-    """Return the finding for a call that left no node."""
+    """Return the finding for a recorded call that produced NaN or infinity without a node."""
     name = operation.strip("_").removeprefix("true").replace("_", "")
     return _finding("nan-value", name, kind, source, dtype)
 
@@ -239,7 +242,7 @@ def _finding(
     dtype: torch.dtype,
     names: Sequence[str] = (),
 ) -> Diagnosis:
-    """Return the finding for an operation, with the messages that fit it and the dtype."""
+    """Return the finding for an operation, with messages and edits that fit the dtype."""
     variant = _variant(way, operation, kind, dtype)
     found = diagnosis(
         way,
@@ -266,7 +269,7 @@ _HALF = 2
 
 
 def _variant(way: Way, operation: str, kind: NotFinite, dtype: torch.dtype) -> str:
-    """Return which messages explain what an operation did."""
+    """Return which variant of the messages explains why an operation is not finite."""
     is_half = dtype is torch.float16
     shared = LIKE.get(operation, operation)
     if way == "nan-value":
@@ -282,14 +285,14 @@ def _variant(way: Way, operation: str, kind: NotFinite, dtype: torch.dtype) -> s
 
 
 def _fitting(text: str, dtype: torch.dtype) -> str:
-    """Replace the small numbers in code that the dtype cannot tell from zero."""
+    """Return a text whose small numbers in code are large enough for the dtype."""
     for number, fitting in COARSE.get(dtype, {}).items():
         text = text.replace(number, fitting)
     return text
 
 
 def _edits(key: str, operation: str, source: Source | None, dtype: torch.dtype) -> tuple[Edit, ...]:
-    """Return the fix as an edit: the input wrapped, or an argument added to the call."""
+    """Return the edits that wrap the input of an operation or add an argument to its call."""
     node = node_at(source, ast.expr)
     if source is None or node is None or not _is_call_of(node, operation):
         return ()
@@ -305,7 +308,7 @@ def _edits(key: str, operation: str, source: Source | None, dtype: torch.dtype) 
 
 
 def _is_root(node: ast.expr) -> bool:
-    """Return whether a power has an exponent that is written as a number below 1, or ``1 / n``."""
+    """Return whether the exponent of a power is a number below 1, or written as ``1 / n``."""
     arguments = [node.right] if isinstance(node, ast.BinOp) else getattr(node, "args", [])
     match arguments[-1:]:
         case [ast.Constant(value=int() | float() as exponent)]:
@@ -319,7 +322,7 @@ OPERATORS = {ast.Div: "div", ast.Pow: "pow", ast.Mod: "remainder"}
 
 
 def _is_call_of(node: ast.expr, operation: str) -> bool:
-    """Return whether an expression is a call of an operation itself, not of what contains it."""
+    """Return whether an expression calls an operation itself, not something that contains it."""
     if isinstance(node, ast.BinOp):
         return OPERATORS.get(type(node.op)) == operation
     if isinstance(node, ast.Call):
@@ -330,16 +333,16 @@ def _is_call_of(node: ast.expr, operation: str) -> bool:
 
 
 def _births(situation: Situation) -> Mapping[str, Birth]:
-    """Return where the inputs of recorded calls stopped being finite, by their names."""
+    """Return the recorded calls at which inputs stopped being finite, by the input's name."""
     named = [*named_tensors(situation.names)]
     given = (one for _, _, several in situation.log.given for one in several)
     return {argument_name(one, named): one.birth for one in given if one.birth is not None}
 
 
 def _came_in_with(node: TracedNode) -> tuple[str, ...]:
-    """Return the inputs that were already non-finite.
+    """Return the names of a node's inputs that were already NaN or infinite.
 
-    Attention masks are left out if the result is NaN: their infinities are intended.
+    Attention masks do not count if the result is NaN: their infinities are intended.
     """
     given = node.value_turn_given
     is_masked = node.value_turn_kind == "NaN" and all("mask" in name for name in given)
@@ -347,7 +350,7 @@ def _came_in_with(node: TracedNode) -> tuple[str, ...]:
 
 
 def _is_mask(node: TracedNode) -> bool:
-    """Return whether a node puts infinities in on purpose: fills them in, or adds a mask."""
+    """Return whether a node inserts infinities on purpose, to mask entries."""
     if node.value_turn_kind != "infinity":
         return False
     if _operation(node) in {"maskedfill", "where"}:
@@ -356,24 +359,25 @@ def _is_mask(node: TracedNode) -> bool:
 
 
 def _follows(node: TracedNode, trace: GraphTrace) -> bool:
-    """Return whether a value is made from an infinity that another finding explains."""
+    """Return whether a value is not finite because of an infinity in another finding."""
     is_softmax = "softmax" in _operation(node)
     return not is_softmax and any(one and one.infinities for one in _inputs(node, trace))
 
 
 def _operation(node: TracedNode) -> str:
-    """Return the name of a node's operation in lower case, without underscores."""
+    """Return the operation of a node in lower case without underscores."""
     return "leaf" if node.is_leaf else _autograd.stem(node.name).lower()
 
 
 def _place(node: TracedNode) -> str:
+    """Return where a node was computed, as text: its line, or its name in backticks."""
     return (
         f"`{node.name}`" if node.source is None else str(node.source).removesuffix(" in <module>")
     )
 
 
 def _inputs(node: TracedNode, trace: GraphTrace) -> list[TensorSummary | None]:
-    """Return what is known of the inputs that other nodes computed."""
+    """Return the summaries of a node's inputs that other nodes computed."""
     found: list[TensorSummary | None] = []
     for edge in node.edges:
         if edge.target is not None:
@@ -386,7 +390,7 @@ def _leaves_behind(node: TracedNode, trace: GraphTrace) -> list[str]:
     """Return the names of the leaves that a node was computed from."""
     reached = {node.index}
     names: list[str] = []
-    for one in trace.nodes[node.index :]:  # each node stands before those that it leads to
+    for one in trace.nodes[node.index :]:  # each node precedes its successors
         if one.index in reached:
             reached |= {edge.target for edge in one.edges if edge.target is not None}
             names += one.tensor_names[:1] if one.is_leaf else []

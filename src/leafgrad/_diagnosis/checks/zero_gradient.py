@@ -1,4 +1,4 @@
-"""Gradients that are zero everywhere: the operation that makes them zero, and why."""
+"""Gradients that are zero in all entries: the operation that makes them zero, and why."""
 
 import ast
 from collections import defaultdict
@@ -44,29 +44,30 @@ VARIANTS = {
     "nllloss": "nllloss",
     "gridsampler2d": "gridsampler2d",
 }
-"""Which operations can pass on nothing but zeros, by the messages that explain it."""
+"""Operations that can pass on zeros only, by the variant of the messages that explains it."""
 
 VARIANT_OF = {name: variant for variant, names in VARIANTS.items() for name in names.split()}
 
 REDUNDANT = {"cancel", "constant", "normalised"}
-"""The causes for which a bias has no effect, as before a normalisation: nothing has to be done."""
+"""Variants with which a zero gradient of a bias is normal, such as before a normalisation."""
 
 SMALL = 1e-3
-"""A gradient below this, times a small factor, may underflow in float16."""
+"""A gradient below this may underflow in float16 when it is multiplied by a small factor."""
 MAX_NODES = 50
 SINGLE = 4
 NOISE = 50.0
-"""How many roundings of the largest term count as zero."""
+"""How many rounding errors of the largest term are taken for zero."""
 
 
 class Origin(NamedTuple):
-    """Where zeros come from.
+    """The origin of a gradient of zeros.
 
     Attributes:
-        maker: The node that a gradient arrived at and that passed on zeros; None for zeros from the
-            start.
-        by: ``"node"``, or ``"hook"``, ``"cancel"``, ``"constant"`` if the node itself did not.
-        is_noise: Whether the gradients are zero only up to rounding.
+        maker: The node that received a gradient and passed on zeros. None if the backward pass
+            started with zeros.
+        by: What made the zeros: ``"node"``, or ``"hook"``, ``"cancel"`` or ``"constant"`` if the
+            node itself did not.
+        is_noise: Whether the gradients are zero only up to rounding errors.
     """
 
     maker: TracedNode | None
@@ -76,7 +77,7 @@ class Origin(NamedTuple):
 
 @check("zero-gradient", "starts-at-zero", runs_backward=True)
 def find_zero_gradients(situation: Situation) -> Iterator[Diagnosis]:
-    """Find parameters that get a gradient of zeros, by the operation that made it zero."""
+    """Find parameters whose gradient is zero, and the operation that made it zero."""
     trace = situation.backward_trace
     if trace is None:
         return
@@ -98,7 +99,7 @@ def find_zero_gradients(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _are_explained(leaves: Sequence[TracedNode], situation: Situation) -> bool:
-    """Return whether an earlier finding says that the gradients of some leaves are zero."""
+    """Return whether an earlier finding explains the zero gradients of all these leaves."""
     with _autograd.unobserved():
         tensors = [_autograd.leaf_variable(situation.node(leaf)) for leaf in leaves]
     return situation.explained.issuperset(map(id, tensors))
@@ -107,7 +108,7 @@ def _are_explained(leaves: Sequence[TracedNode], situation: Situation) -> bool:
 def _finding(
     origin: Origin, leaves: Sequence[TracedNode], nodes: Nodes, situation: Situation
 ) -> Diagnosis:
-    """Return the finding about the leaves that get zeros from one origin."""
+    """Return the finding about leaves whose zero gradients have one origin."""
     names = [leaf.leaf_name for leaf in leaves if leaf.leaf_name]
     names = names or [f"node {leaf.index}" for leaf in leaves]
     factor = None if origin.maker is None else _zero_leaf_beside(origin.maker, nodes)
@@ -135,7 +136,7 @@ def _finding(
 
 
 def _without_dead_units(at: Source | None) -> tuple[Edit, ...]:
-    """Replace the one ``nn.ReLU()`` of a file by ``nn.LeakyReLU()``."""
+    """Return the edit that replaces the only ``nn.ReLU()`` of a file by ``nn.LeakyReLU()``."""
     nodes = () if at is None else ast.walk(parse(at.file))
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     found = [call for call in calls if ast.unparse(call.func).rpartition(".")[2] == "ReLU"]
@@ -146,7 +147,7 @@ def _without_dead_units(at: Source | None) -> tuple[Edit, ...]:
 
 
 def _variant(origin: Origin, nodes: Nodes) -> tuple[str, str]:
-    """Return which messages explain the zeros, and the place that they name."""
+    """Return the variant of the messages that explains the zeros, and a place in the graph."""
     node = origin.maker
     if node is None or origin.by != "node":
         return "start" if node is None else origin.by, ""
@@ -166,12 +167,15 @@ def _variant(origin: Origin, nodes: Nodes) -> tuple[str, str]:
 
 
 def own_operation(node: TracedNode) -> str:
-    """Return the operation of a node in lower case, as in ``"addmm"``."""
+    """Return the operation of a node in lower case, such as ``"addmm"``."""
     return _autograd.own_stem(node.name).lower()
 
 
 def _is_margin(node: TracedNode | None, nodes: Nodes, situation: Situation) -> bool:
-    """Return whether zeros come from a loss that is zero, not from an activation of the model."""
+    """Return whether a gradient is zero because a loss with a margin, such as a hinge, is zero.
+
+    It is not if the operation is an activation in the model.
+    """
     if node is None or not all(map(_is_known_zero, node.values)):
         return False
     inner = {path for root in situation.modules.values() for path, _ in root.named_modules()}
@@ -180,7 +184,7 @@ def _is_margin(node: TracedNode | None, nodes: Nodes, situation: Situation) -> b
 
 
 def _feeds_parameters(node: TracedNode, nodes: Nodes) -> bool:
-    """Return whether a leaf is used between a node and the loss."""
+    """Return whether a leaf enters the computation between a node and the loss."""
     reaching = {node.index}
     for one in reversed(nodes[: node.index]):
         targets = {edge.target for edge in one.edges}
@@ -192,7 +196,7 @@ def _feeds_parameters(node: TracedNode, nodes: Nodes) -> bool:
 
 
 def _zero_leaf_beside(node: TracedNode, nodes: Nodes) -> TracedNode | None:
-    """Return a leaf of zeros that gets a gradient from the same node as what gets zeros."""
+    """Return a leaf of zeros that was multiplied with the tensor whose gradient is zero."""
     edges = node.edges[slice(*FACTORS.get(own_operation(node), (None,)))]
     ahead = [edge.target for edge in edges if edge.gradient is not None and edge.gradient.norm]
     seen = set[int]()
@@ -216,13 +220,13 @@ FACTORS = {
     **dict.fromkeys(("linear", "convolution"), (0, 2)),
     **dict.fromkeys(NORMALISING, (1, 2)),
 }
-"""Which inputs of an operation are multiplied with each other, if not all are."""
+"""The slice of an operation's inputs that are multiplied, if not all inputs are."""
 
 
 def _source_of_zeros(node: TracedNode, nodes: Nodes) -> TracedNode | None:
-    """Return the product or embedding whose zeros came to a node through sums and views only."""
+    """Return the product or embedding whose zeros reached a node by sums and views only."""
     ahead = [edge.target for edge in node.edges]
-    for place in ahead:  # which grows
+    for place in ahead:  # the loop extends the list
         one = None if place is None else nodes[place]
         if one is None or one.is_leaf or not all(map(_is_known_zero, one.values)):
             continue
@@ -234,6 +238,7 @@ def _source_of_zeros(node: TracedNode, nodes: Nodes) -> TracedNode | None:
 
 
 def _is_known_zero(value: TensorSummary | None) -> bool:
+    """Return whether a value is known to be zero in all entries."""
     return value is not None and value.norm == 0.0
 
 
@@ -246,12 +251,12 @@ def _keeps_fewer_numbers(node: TracedNode) -> bool:
 
 
 def _count(shape: Shape | None) -> int:
-    """Return how many elements a shape has, 0 if that is not known."""
+    """Return the number of elements of a shape; 0 if the shape is unknown."""
     return prod(size for size in ((0,) if shape is None else shape) if isinstance(size, int))
 
 
 def _underflows(node: TracedNode) -> bool:
-    """Return whether the product of a small gradient may be 0 in float16."""
+    """Return whether a product with a small gradient may have underflowed in float16."""
     arrived = [one.norm for one in node.gradients if one is not None and one.norm is not None]
     made = [one for one in node.values if one is not None]
     is_product = VARIANT_OF.get(own_operation(node)) in {"factor", "matrix"}
@@ -264,9 +269,9 @@ def _underflows(node: TracedNode) -> bool:
 
 
 def _zero_leaves(nodes: Nodes) -> Iterator[tuple[Origin, list[TracedNode]]]:
-    """Yield the leaves that only zeros came to, by where these come from.
+    """Yield the origins of zero gradients, each with the leaves that receive those zeros.
 
-    Each node stands before those that it leads to, so one pass carries the origin to the leaves.
+    Each node precedes its successors, so one pass carries the origins to the leaves.
     """
     visited_nodes = [node for node in nodes if node.visited is not None]
     reached = {node.index for node in visited_nodes if any(node.gradients)}
@@ -294,6 +299,7 @@ def _zero_leaves(nodes: Nodes) -> Iterator[tuple[Origin, list[TracedNode]]]:
 
 
 def _visited(origin: Origin) -> int:
+    """Return when the backward pass visited the maker of zeros; -1 if there is no maker."""
     return -1 if origin.maker is None else origin.maker.visited or 0
 
 
@@ -303,10 +309,10 @@ def _is_noise(
     nodes: Nodes,
     origins: Mapping[int, Origin],
 ) -> bool:
-    """Return whether what arrived at a node is the rounding error of zero.
+    """Return whether the gradient that arrived at a node is only a rounding error of zero.
 
-    That is the case if gradients cancel, if a normalisation or a softmax gets the same gradient
-    for all entries, and for everything that is computed from such noise only.
+    It is if gradients cancel, or if a normalisation or softmax receives the same gradient for all
+    entries. So is every gradient computed from such gradients only.
     """
     norm = norm_of(node.gradients)
     sent = [edge.gradient.norm or 0.0 for edge in edges if edge.gradient is not None]
@@ -325,7 +331,7 @@ def _is_noise(
 
 
 def _is_constant(gradient: TensorSummary | None) -> bool:
-    """Return whether all entries are the same, by their mean and norm."""
+    """Return whether all entries of a gradient are equal, judged by its mean and norm."""
     if gradient is None or gradient.norm is None or not isinstance(gradient.mean, float):
         return False
     size = _count(gradient.shape)
@@ -333,7 +339,7 @@ def _is_constant(gradient: TensorSummary | None) -> bool:
 
 
 def _edges_into(nodes: Nodes, targets: Collection[int]) -> dict[int, list[TracedEdge]]:
-    """Return the edges along which something came to some nodes."""
+    """Return the edges along which gradients arrived at some nodes, by node."""
     arriving = defaultdict[int, list[TracedEdge]](list)
     for node in nodes:
         for edge in node.edges:
@@ -343,7 +349,7 @@ def _edges_into(nodes: Nodes, targets: Collection[int]) -> dict[int, list[Traced
 
 
 def _origin(maker: TracedNode, edges: Sequence[TracedEdge], *, is_noise: bool) -> Origin:
-    """Return where the zeros come from that arrived along some edges, one from `maker`."""
+    """Return the origin of the zeros that `maker` passed on along the edges."""
     if is_noise:
         return Origin(maker, "cancel" if len(edges) > 1 else "constant", is_noise)
     if not any(edge.gradient is not None and edge.gradient.norm for edge in edges):

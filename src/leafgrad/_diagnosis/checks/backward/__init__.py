@@ -1,7 +1,7 @@
-"""What makes `backward()` fail or compute wrong gradients.
+"""The checks for a `backward()` that fails or computes wrong gradients.
 
-Importing the modules registers their checks. A graph that an attempt at a failing backward pass has
-freed is no finding, so what fails comes before what is freed.
+Importing a module registers its checks. A failed `backward()` frees a part of the graph. So the
+checks for failures run before the check for freed graphs.
 """
 
 from leafgrad._diagnosis.checks.backward import in_place, refused, second_backward, unnoticed

@@ -1,4 +1,4 @@
-"""Tensors that changed since the graph saved them, which makes `backward()` fail."""
+"""In-place changes of tensors that the graph saved, which make `backward()` fail."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from inspect import signature
@@ -24,14 +24,14 @@ Item = TypeVar("Item")
 
 
 class Conflict(NamedTuple):
-    """A saved tensor that was written to after it was saved.
+    """A saved tensor that was changed in place after it was saved.
 
     Attributes:
-        node: The node that saved it.
-        saved: What PyTorch tells about it.
-        writes: The writes since then, the first one first; empty without a recording.
+        node: The node that saved the tensor.
+        saved: What autograd knows about the saved tensor.
+        writes: The recorded writes since then, in order; empty without a recording.
         name: The name of a tensor in the same memory.
-        is_buffer: Whether that is a buffer.
+        is_buffer: Whether the memory belongs to a buffer.
         is_used_since: Whether another node saved the same memory after the write.
     """
 
@@ -44,14 +44,14 @@ class Conflict(NamedTuple):
 
     @property
     def key(self) -> object:
-        """What conflicts that become one finding have in common."""
+        """A key that is equal for conflicts that belong to one finding."""
         writes = frozenset((write.within or write.operation, write.source) for write in self.writes)
         kind = self.saved.is_parameter, self.is_buffer, is_custom(self.node)
         return (writes or (None if any(kind[:2]) else self.saved.written)), kind
 
 
 def grouped(pairs: Iterable[tuple[object, Item]]) -> Iterator[list[Item]]:
-    """Yield the items with equal keys together, in the order in which the keys come first."""
+    """Yield lists of the items with equal keys, in the order of the first item of each."""
     groups: dict[object, list[Item]] = {}
     for key, item in pairs:
         groups.setdefault(key, []).append(item)
@@ -60,7 +60,7 @@ def grouped(pairs: Iterable[tuple[object, Item]]) -> Iterator[list[Item]]:
 
 @check("step-before-backward", "in-place")
 def find_writes(situation: Situation) -> Iterator[Diagnosis]:
-    """Find saved tensors that were written to, and what wrote to them."""
+    """Find saved tensors that were changed in place, and the lines that changed them."""
     conflicts = [*_conflicts(situation)]
     sure = [one.node for one in conflicts if not is_custom(one.node)]
     situation.failing.update(map(number_of, sure))
@@ -69,6 +69,7 @@ def find_writes(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _conflicts(situation: Situation) -> Iterator[Conflict]:
+    """Yield the saved tensors that were changed in place after they were saved."""
     parameters = _autograd.storages_of_parameters(situation.named.values())
     buffers = {*map(_autograd.storage_identity, situation.buffers)}
     rows = _autograd.read_saved(situation.live, parameters)
@@ -84,7 +85,10 @@ def _conflicts(situation: Situation) -> Iterator[Conflict]:
 
 
 def _writes_since(situation: Situation, node: Node, row: _autograd.SavedFacts) -> tuple[Write, ...]:
-    """Return the writes after a tensor was saved; of one without a version, only the last one."""
+    """Return the recorded writes to a tensor after a node saved it.
+
+    If the tensor has no version counter, only the last write is known.
+    """
     log = situation.log
     if row.saved_version is not None or not row.current_version:
         return log.writes_between(row.written, row.saved_version, row.current_version)
@@ -93,6 +97,7 @@ def _writes_since(situation: Situation, node: Node, row: _autograd.SavedFacts) -
 
 
 def _finding(situation: Situation, group: Sequence[Conflict]) -> Diagnosis:
+    """Return the finding about conflicts that one line caused."""
     group = sorted(group, key=lambda one: number_of(one.node))
     first = group[0]
     writes = max((one.writes for one in group), key=len)
@@ -101,7 +106,7 @@ def _finding(situation: Situation, group: Sequence[Conflict]) -> Diagnosis:
     is_step = bool(writes and writes[0].within and writes[0].within != "load_state_dict")
     variant = _variant(group, writes)
     is_sure = not is_custom(first.node)
-    # Behind the pass of another optimizer's loss, a step would use its gradients as well.
+    # With a second optimizer, a step moved below its backward pass would use its gradients too.
     is_alone = variant == "step" and len(living(Optimizer)) <= 1
     edits = step_after_backward(at) if is_alone else do_out_of_place(at, variant)
     return diagnosis(
@@ -118,6 +123,7 @@ def _finding(situation: Situation, group: Sequence[Conflict]) -> Diagnosis:
 
 
 def _notes(first: Conflict, *, is_sure: bool) -> list[str]:
+    """Return notes on which node saved the tensor and what wrote to it."""
     saver, name = _autograd.node_name(first.node), first.saved.name
     writers = [one.within or one.operation for one in first.writes]
     notes = [
@@ -129,7 +135,7 @@ def _notes(first: Conflict, *, is_sure: bool) -> list[str]:
 
 
 def _variant(group: Sequence[Conflict], writes: Sequence[Write]) -> str:
-    """Return which advice fits: by what wrote, or by what was written to."""
+    """Return the variant of the messages that fits the write and the changed tensor."""
     saved, first = group[0].saved, writes[0] if writes else None
     if first is not None and first.within == "load_state_dict":
         return "loaded"
@@ -146,6 +152,7 @@ def _variant(group: Sequence[Conflict], writes: Sequence[Write]) -> str:
 
 
 def _variant_of_operation(write: Write, *, is_repeated: bool) -> str:
+    """Return the variant of the messages that fits the operation that wrote."""
     if write.operation == "__setitem__":
         return "entries" if is_repeated else "entry"
     if _takes_inplace(write.operation.removesuffix("_")):
@@ -154,6 +161,7 @@ def _variant_of_operation(write: Write, *, is_repeated: bool) -> str:
 
 
 def _takes_inplace(name: str) -> bool:
+    """Return whether a function of `torch.nn.functional` has an argument ``inplace``."""
     function: Any = getattr(torch.nn.functional, name, None)
     try:
         return "inplace" in signature(function).parameters
@@ -163,7 +171,7 @@ def _takes_inplace(name: str) -> bool:
 
 @check("detached-in-place", "leaf-in-place")
 def find_changed_histories(situation: Situation) -> Iterator[Diagnosis]:
-    """Find tensors that `detach_()` cut off, and leaves that became results, since their use."""
+    """Find tensors that `detach_()` cut off after their use, and leaves that are results now."""
     detached = [node for node in situation.live if _autograd.saved_a_detached_tensor(node)]
     moved = [node for node in situation.live if _autograd.is_leaf_with_history(node)]
     situation.failing.update(map(number_of, [*detached, *moved]))
@@ -180,6 +188,7 @@ def find_changed_histories(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _changed(code: str, at: Source | None, saver: Source | None) -> Diagnosis:
+    """Return the finding about a tensor whose place in the graph changed after its use."""
     return diagnosis(
         code,
         Severity.ERROR,

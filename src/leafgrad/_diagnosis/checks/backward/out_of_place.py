@@ -1,4 +1,4 @@
-"""Edits that turn a write in place into a new tensor, or move it behind the backward pass."""
+"""Edits that replace an in-place change by a new tensor, or move it below `backward()`."""
 
 import ast
 from typing import Any
@@ -12,19 +12,19 @@ from leafgrad._messages import message
 
 
 def changed_name(source: Source | None) -> str | None:
-    """Return the variable that a statement changes in place, None if it is no simple name."""
+    """Return the variable that a line changes in place; None if it is not a simple name."""
     target = _target(statement_at(source))
     return None if target is None else ast.unparse(_WithoutData().visit(target))
 
 
 def subject_or_tensor(names: list[str], source: Source | None) -> dict[str, Any]:
-    """Return the subject of a finding: names, or what a line changed, or just a tensor."""
+    """Return the arguments of `diagnosis` that name the changed tensors, or call it "a tensor"."""
     subject = names or [*filter(None, [changed_name(source)])]
     return {"subject": subject} if subject else {"names": message("in-place.tensor")}
 
 
 def _target(statement: ast.stmt | None) -> ast.expr | None:
-    """Return what a statement writes to: in ``h[0] = 1`` and ``h.mul_(2)`` that is ``h``."""
+    """Return the variable that a statement changes: `h` in ``h[0] = 1`` and ``h.mul_(2)``."""
     found: ast.expr | None = None
     if isinstance(statement, ast.AugAssign):
         found = statement.target
@@ -38,7 +38,7 @@ def _target(statement: ast.stmt | None) -> ast.expr | None:
 
 
 def _receiver(call: ast.Call) -> ast.expr | None:
-    """Return what a chain of methods starts from, or the first argument of ``F.relu_(h)``."""
+    """Return the first object in a chain of methods, or the first argument of ``F.relu_(h)``."""
     found: ast.expr = call
     while isinstance(found, ast.Call) and isinstance(found.func, ast.Attribute):
         is_library = isinstance(found.func.value, ast.Name) and found.func.value.id in MODULES
@@ -49,7 +49,7 @@ def _receiver(call: ast.Call) -> ast.expr | None:
 
 
 def do_out_of_place(source: Source | None, variant: str) -> tuple[Edit, ...]:
-    """Return the edit after which a line makes a new tensor; none if the line does not show how."""
+    """Return the edit that makes a line create a new tensor; none if no exact edit is known."""
     if source is None or variant not in {"", "entry", "entries", "argument"}:
         return ()
     statement, name = statement_at(source), changed_name(source)
@@ -65,7 +65,10 @@ def do_out_of_place(source: Source | None, variant: str) -> tuple[Edit, ...]:
 
 
 def _entry_read(statement: ast.stmt | None, name: str | None) -> ast.Subscript | None:
-    """Return ``h[i]`` in ``h[i + 1] = f(h[i])``, which the operation saves before the write."""
+    """Return ``h[i]`` in ``h[i + 1] = f(h[i])``.
+
+    The operation saves the entry before the line changes the tensor.
+    """
     value = statement.value if isinstance(statement, ast.Assign) else None
     nodes = () if value is None else ast.walk(value)
     entries = (node for node in nodes if isinstance(node, ast.Subscript))
@@ -73,7 +76,7 @@ def _entry_read(statement: ast.stmt | None, name: str | None) -> ast.Subscript |
 
 
 def _out_of_place(statement: ast.stmt, name: str | None) -> str | None:
-    """Return a statement that assigns a new tensor; None if no call in it writes in place."""
+    """Return the code of a statement without in-place calls; None if it has none."""
     if isinstance(statement, ast.AugAssign):
         new = ast.BinOp(statement.target, statement.op, statement.value)
         return f"{name} = {ast.unparse(new)}"
@@ -89,7 +92,7 @@ def _out_of_place(statement: ast.stmt, name: str | None) -> str | None:
 
 
 class _WithoutData(ast.NodeTransformer):
-    """Replaces ``x.data`` by ``x``."""
+    """Replaces ``x.data`` by ``x`` in a syntax tree."""
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         inner: ast.expr = self.visit(node.value)
@@ -97,7 +100,7 @@ class _WithoutData(ast.NodeTransformer):
 
 
 def _is_in_place(call: ast.Call) -> bool:
-    """Return whether a call writes in place and could make a new tensor instead."""
+    """Return whether a call changes its input in place and has a variant that does not."""
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ""
     plain = name.removesuffix("_")
     is_paired = hasattr(torch.Tensor, plain) or hasattr(torch.nn.functional, plain)
@@ -105,18 +108,22 @@ def _is_in_place(call: ast.Call) -> bool:
 
 
 def _inplace_of(call: ast.Call) -> list[ast.keyword]:
+    """Return the argument ``inplace`` of a call, as a list of at most one keyword."""
     return [one for one in call.keywords if one.arg == "inplace"]
 
 
 def _module_out_of_place(source: Source) -> tuple[Edit, ...]:
-    """Edit the one line of the file that makes a module with ``inplace=True``."""
+    """Return the edit of the only line in a file that passes ``inplace=True`` to a module."""
     calls = [node for node in ast.walk(parse(source.file)) if isinstance(node, ast.Call)]
     found = [one for call in calls for one in _inplace_of(call)]
     return replace(source, found[0], "inplace=False") if len(found) == 1 else ()
 
 
 def step_after_backward(source: Source | None) -> tuple[Edit, ...]:
-    """Move ``optimizer.step()`` below the next ``backward()`` of its block, if none precedes it."""
+    """Return the edits that move ``optimizer.step()`` below the ``backward()`` of its block.
+
+    None if a ``backward()`` already precedes it.
+    """
     step = statement_at(source)
     if source is None or step is None:
         return ()

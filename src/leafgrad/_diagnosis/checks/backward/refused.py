@@ -1,4 +1,4 @@
-"""What `backward()` refuses to compute."""
+"""Backward passes that PyTorch refuses: no derivative, too few gradients, or a block run twice."""
 
 import ast
 from collections import Counter
@@ -17,7 +17,7 @@ from leafgrad._graph.nodes import Source
 
 @check("once-differentiable", "no-formula")
 def find_refusals(situation: Situation) -> Iterator[Diagnosis]:
-    """Find operations whose derivative does not exist or was never written."""
+    """Find operations without a derivative, or without a second one."""
     refusing = [node for node in situation.live if _autograd.refuses(node)]
     alike = {(situation.source_of(node), _variant(node)): node for node in reversed(refusing)}
     situation.failing.update(map(number_of, refusing))
@@ -35,6 +35,7 @@ def find_refusals(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _variant(node: Node) -> str:
+    """Return the variant of the messages that fits a node that refuses to run backward."""
     name = _autograd.node_name(node)
     if name.startswith("GeneratedBackwardFor_"):
         return "operator"
@@ -46,7 +47,7 @@ def _variant(node: Node) -> str:
 
 
 def _line_of_derivative(situation: Situation) -> Source | None:
-    """Return the line of the last backward pass that recorded a graph of its own."""
+    """Return the line of the last backward pass that recorded its own graph."""
     passes = [one for one in situation.log.backwards.values() if not one.frees]
     is_recorded = bool(situation.log.flow.orders and passes)
     return situation.log.source_at(passes[-1].place) if is_recorded else None
@@ -79,9 +80,10 @@ def find_miscounted(situation: Situation) -> Iterator[Diagnosis]:
 def _line_of_backward(
     definition: Source | None, missing: int
 ) -> tuple[Source | None, tuple[Edit, ...], str]:
-    """Return what a backward returns, the edit that adds a None for each missing, and a variant.
+    """Return the expression that a custom backward returns, an edit of it, and a variant.
 
-    Without a `return` it is the first line of the method.
+    The edit adds the missing Nones; the variant selects the messages. Without a `return`, the
+    expression is the definition of the method.
     """
     returned = returned_by(definition)
     if len(returned) != 1:
@@ -95,7 +97,10 @@ def _line_of_backward(
 
 @check("ready-twice")
 def find_parameters_ready_twice(situation: Situation) -> Iterator[Diagnosis]:
-    """Find reentrant checkpoints whose backward passes mark a parameter more than once."""
+    """Find reentrant checkpoints that `DistributedDataParallel` refuses.
+
+    Their backward passes mark a parameter as ready more than once.
+    """
     models = [one for one in situation.modules.values() if isinstance(one, DistributedDataParallel)]
     is_strict = any(one.find_unused_parameters for one in models)
     if not models or all(one.static_graph for one in models):
@@ -122,7 +127,7 @@ def find_parameters_ready_twice(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def without_reentrance(at: Source | None) -> tuple[Edit, ...]:
-    """Replace ``use_reentrant=True`` on the lines of a file."""
+    """Return the edits that replace each ``use_reentrant=True`` in a file."""
     if at is None:
         return ()
     found = [

@@ -17,7 +17,7 @@ from leafgrad._record.module_paths import ModuleCall
 
 
 class Use(NamedTuple):
-    """A result that was made before a backward pass, and the operation that uses it later."""
+    """An operation, and an older result that it uses, computed before a backward pass."""
 
     made: Node
     by: Node
@@ -25,23 +25,23 @@ class Use(NamedTuple):
 
 @check("freed")
 def find_second_backward(situation: Situation) -> Iterator[Diagnosis]:
-    """Find nodes that an earlier backward pass freed, and how the outputs lead to them."""
+    """Find nodes that an earlier backward pass freed, and how the outputs reach them."""
     freed = [node for node in situation.live if _has_saved(node, {"freed"})]
     oldest = min(map(number_of, freed), default=LEAF)
     is_older = any(number < oldest for number in situation.failing)
     if not freed or (is_older and situation.log.has_failed):
-        return  # this backward pass was tried, and freed them before it failed
+        return  # a failed attempt at this backward pass freed them
     situation.failing.update(map(number_of, freed))
     yield FreedGraph(situation, freed).finding()
 
 
 class FreedGraph:
-    """What is known of the backward pass that freed a part of a graph, and of the way there."""
+    """A graph of which a part is freed, and the backward passes that freed it."""
 
     def __init__(self, situation: Situation, freed: list[Node]) -> None:
-        """Look for the backward passes since the first node to fail was made.
+        """Find the backward passes that ran after the oldest freed node was created.
 
-        Newer nodes were freed by a failed attempt at this backward pass.
+        Nodes newer than the last pass were freed by a failed attempt at the current one.
         """
         self.situation, self._source = situation, situation.source_of
         self.graph = {node: _autograd.next_functions(node) for node in situation.live}
@@ -51,7 +51,10 @@ class FreedGraph:
         self.passes = after(number_of(self.freed[0]))
 
     def finding(self) -> Diagnosis:
-        """Return the finding; a loss whose own backward pass has run is no error yet."""
+        """Return the finding about the freed graph.
+
+        It is only a note if the backward pass of this loss has already run.
+        """
         variant, use = self._cause()
         backward = next((self._at(one) for one in self.passes), None)
         made, by = (None, None) if use is None else map(self._source, use)
@@ -76,16 +79,17 @@ class FreedGraph:
         )
 
     def _with_graph(self, variant: str, at: Source | None) -> tuple[Edit, ...]:
-        """Pass ``create_graph=True`` to the gradient that the loss was computed after."""
+        """Return the edit that keeps the graph of a gradient from which the loss was computed."""
         newest = number_of(next(iter(self.graph)))
         is_gradient = variant == "by-grad" and newest >= self.passes[-1].number
         return pass_create_graph(at) if is_gradient else ()
 
     def _at(self, one: Pass) -> Source | None:
+        """Return the line of a backward pass."""
         return self.situation.log.source_at(one.place)
 
     def _cause(self) -> tuple[str, Use | None]:
-        """Return which advice fits, and the use by which the outputs lead to what is freed."""
+        """Return the variant of the messages, and the use that leads to the freed part."""
         if self.passes and {one.call for one in self.passes} == {"torch.autograd.grad()"}:
             return "by-grad", None
         newest = number_of(next(iter(self.graph)))
@@ -98,15 +102,20 @@ class FreedGraph:
         return "whole" if freed.issuperset(with_tensors) else "partly", None
 
     def _use_since(self, since: int) -> Use | None:
-        """Return the first use, since a number was given, of a result that leads to a freed one."""
+        """Return the last use of an older result that leads to a freed node.
+
+        Args:
+            since: The result has a lower sequence number; the operation that uses it does not.
+        """
         leading = _leading_to(self.graph, self.freed)
-        for by, successors in self.graph.items():  # the last uses come first
+        for by, successors in self.graph.items():  # newest operations first
             for made, _ in successors if number_of(by) >= since else ():
                 if made is not None and made in leading and number_of(made) < since:
                     return Use(made, by)
         return None
 
     def _variant_of(self, use: Use, since: int) -> str:
+        """Return the variant of the messages that fits a use of an older result."""
         if self._is_repeated(use.made, since):
             return "running-sum" if use.by in self._terms() else "carried"
         made, by = self._source(use.made), self._source(use.by)
@@ -114,7 +123,10 @@ class FreedGraph:
         return "before-loop" if is_before_loop else "shared"
 
     def _is_repeated(self, made: Node, since: int) -> bool:
-        """Return whether the module that made a result, or the line outside of all, ran since."""
+        """Return whether the code that computed a result ran again after a sequence number.
+
+        That is the module that computed it, or the line if no module did.
+        """
         source, module = self._source(made), self._module(made)
         newer = [node for node in self.graph if number_of(node) >= since]
         if module is not None:
@@ -122,7 +134,7 @@ class FreedGraph:
         return source is not None and any(self._source(node) == source for node in newer)
 
     def _terms(self) -> set[Node]:
-        """Return the nodes that are reached from the first output by additions only."""
+        """Return the nodes that are added to the first output, directly or through further sums."""
         found: set[Node] = set()
         ahead = [next(iter(self.graph))]
         while ahead:
@@ -133,16 +145,17 @@ class FreedGraph:
         return found
 
     def _module(self, node: Node) -> ModuleCall | None:
+        """Return the call of a module in which a node was created."""
         return self.situation.log.module_of(number_of(node))
 
 
 def _has_saved(node: Node, states: Collection[str]) -> bool:
-    """Return whether something that a node saved is in one of these states."""
+    """Return whether a node saved something that is in one of these states."""
     return any(slot.state in states for slot in _autograd.saved_slots(node))
 
 
 def _leading_to(graph: _autograd.LiveGraph, targets: Collection[Node]) -> set[Node]:
-    """Return the nodes from which a path leads to one of the targets, and these."""
+    """Return the targets and all nodes from which a path leads to one of them."""
     found = {*targets}
     for node in reversed([*graph]):
         if any(after in found for after, _ in graph[node]):
@@ -156,9 +169,10 @@ _ADDITIONS = {"AddBackward0", "SubBackward0", "SumBackward0", "MeanBackward0", "
 def detach_before(
     source: Source | None, module: ModuleCall | None
 ) -> tuple[str | None, tuple[Edit, ...]]:
-    """Return how to detach the state in a line such as ``state = cell(x, state)``, and an edit.
+    """Return the code that detaches a carried state, and the edits that insert it.
 
-    There is no edit if the line does not show the state, or the state may not be a tensor.
+    The state is the variable that a line such as ``state = cell(x, state)`` reads and assigns.
+    There is no edit if the line shows no state, or if the state may not be a tensor.
     """
     statement = statement_at(source)
     if source is None or not isinstance(statement, ast.Assign | ast.AugAssign):
@@ -191,7 +205,7 @@ def _variables(expression: ast.expr) -> list[ast.expr]:
 
 
 def _starts_as_other(names: set[str], file: str) -> bool:
-    """Return whether one of the names is set to None or a number somewhere in a file."""
+    """Return whether a file sets one of the names to None or a number."""
     pairs: list[tuple[str, ast.expr | None]] = []
     for node in ast.walk(parse(file)):
         if isinstance(node, ast.Assign):

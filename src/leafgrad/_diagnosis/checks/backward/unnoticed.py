@@ -1,4 +1,4 @@
-"""Changes that autograd does not notice: `backward()` runs, and computes wrong gradients."""
+"""Changes that autograd does not notice: `backward()` runs but computes wrong gradients."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -15,10 +15,10 @@ from leafgrad._graph.nodes import Source
 
 
 class Change(NamedTuple):
-    """A change of a tensor since a node used it.
+    """A change of a tensor after a node used it.
 
     Attributes:
-        storage: The identity of the tensor's storage.
+        storage: The id of the tensor's storage.
         at: The line that changed it.
         node: A node that used it.
     """
@@ -42,6 +42,7 @@ def find_silent_writes(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _writes_through_data(situation: Situation) -> Iterator[Change]:
+    """Yield writes through ``.data`` to tensors that a node saved before."""
     for row in _autograd.read_saved(situation.live, ()):
         node, storage = situation.live[row.node], row.written or 0
         number, write = situation.log.last_write(storage, is_hidden=True)
@@ -50,9 +51,10 @@ def _writes_through_data(situation: Situation) -> Iterator[Change]:
 
 
 def _unseen_changes(situation: Situation) -> Iterator[Change]:
-    """Yield what changed since a node saved it: leaves with new ``.data``, memory of arrays.
+    """Yield saved tensors that changed without a recorded call.
 
-    A normalisation in training writes into its running statistics, which backward does not read.
+    These are leaves with new ``.data`` and memory of NumPy arrays. Running statistics do not count:
+    the backward pass does not read them.
     """
     log = situation.log
     replaced = {id(leaf): number for leaf, number in log.replaced_leaves()}
@@ -66,7 +68,7 @@ def _unseen_changes(situation: Situation) -> Iterator[Change]:
 
 
 def _unwatched(node: Node) -> Node | None:
-    """Return a node if it saved a tensor without a graph in the memory of a NumPy array."""
+    """Return a node if it saved a constant that shares memory with a NumPy array; else None."""
     saved = (slot.tensor for slot in _autograd.saved_slots(node) if slot.tensor is not None)
     constants = (one for one in saved if not _autograd.plain(one, "requires_grad"))
     is_shared = any(_autograd.may_belong_to_array(one, becomes_array=False) for one in constants)
@@ -75,7 +77,7 @@ def _unwatched(node: Node) -> Node | None:
 
 @check("recomputed-differently")
 def find_different_recomputations(situation: Situation) -> Iterator[Diagnosis]:
-    """Find checkpointed blocks that compute something else when they run again."""
+    """Find checkpointed blocks whose second run computes different values."""
     blocks = _autograd.checkpointed_blocks(situation.live)
     changes = [one for block in blocks for one in _writes_since(situation, block)]
     for group in grouped((one.at, one) for one in changes):
@@ -83,7 +85,7 @@ def find_different_recomputations(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _writes_since(situation: Situation, block: list[Node]) -> Iterator[Change]:
-    """Yield the writes to leaves of a block since it ran."""
+    """Yield the writes to leaves of a checkpointed block after it ran."""
     newest = max(block, key=number_of)
     storages = map(_autograd.storage_identity, _leaves_of(block))
     for storage in dict.fromkeys(one or 0 for one in storages):
@@ -93,7 +95,7 @@ def _writes_since(situation: Situation, block: list[Node]) -> Iterator[Change]:
 
 
 def _leaves_of(block: list[Node]) -> Iterator[Tensor]:
-    """Yield the leaves that the nodes of a block lead to, directly or by ``t()``."""
+    """Yield the leaves that the nodes of a block use directly or through ``t()``."""
     for node in block:
         for after, _ in _autograd.next_functions(node):
             behind = () if after is None else _autograd.next_functions(after)
@@ -109,7 +111,7 @@ def _finding(
     *,
     variant: str = "",
 ) -> Diagnosis:
-    """Return a finding about all that one line changed."""
+    """Return the finding about all changes that one line made."""
     at, known = group[0].at, situation.storage_names
     names = list(dict.fromkeys(known[one.storage] for one in group if one.storage in known))
     return diagnosis(

@@ -1,4 +1,4 @@
-"""Why a parameter gets no gradient."""
+"""Parameters that get no gradient: the checks, and how serious each cause is."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -57,7 +57,7 @@ CODES = (
 
 @check(*CODES)
 def find_missing_gradients(situation: Situation) -> Iterator[Diagnosis]:
-    """Find parameters that the backward pass does not reach, and what it reaches unseen."""
+    """Find parameters that get no gradient, and leaves that no module registers."""
     finder = CauseFinder(situation)
     wanted = {
         name: one
@@ -65,7 +65,7 @@ def find_missing_gradients(situation: Situation) -> Iterator[Diagnosis]:
         if _is_wanted(situation, name) and id(one) not in situation.explained
     }
     missing = {name: finder.cause(tensor) for name, tensor in wanted.items()}
-    if any(map(_autograd.refuses, situation.live)):  # the graph does not show what lies behind
+    if any(map(_autograd.refuses, situation.live)):  # the graph ends there
         missing = {name: one for name, one in missing.items() if one and one.code != "unused"}
     causes = [one for one in missing.values() if one is not None]
     if finder.paths.is_lost and (causes or not wanted):
@@ -86,7 +86,7 @@ def find_missing_gradients(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _is_wanted(situation: Situation, name: str) -> bool:
-    """Return whether a tensor should get a gradient: what is expected, or what is optimized."""
+    """Return whether a parameter should get a gradient: it is expected or optimized."""
     if situation.expected is not None:
         return situation.expects(name)
     optimized = situation.optimized
@@ -95,7 +95,7 @@ def _is_wanted(situation: Situation, name: str) -> bool:
 
 
 def _severity(situation: Situation, name: str, cause: Cause, reached: set[str]) -> Severity | None:
-    """Return how much a missing gradient matters; None if it is normal."""
+    """Return how serious a missing gradient is; None if it is normal."""
     if situation.expects(name):
         return Severity.ERROR
     if cause.code == "frozen":
@@ -124,7 +124,7 @@ WARNINGS = {
 def _lost_graph(
     situation: Situation, finder: CauseFinder, wanted: dict[str, Tensor], causes: Sequence[Cause]
 ) -> Diagnosis:
-    """Return the one finding about outputs without a graph, with where they lost it."""
+    """Return the finding about outputs without a graph, with the place that cut it."""
     names = [name for name, one in wanted.items() if _autograd.plain(one, "requires_grad")]
     tensors = [end for end in situation.outputs if isinstance(end, Tensor)]
     cuts = [cut for end in tensors for cut in finder.paths.cuts_before(end)]
@@ -145,6 +145,7 @@ CUTTING = {*CODES[CODES.index("collective") : CODES.index("custom-backward")]}
 def _finding(
     situation: Situation, cause: Cause, names: Sequence[str], severity: Severity
 ) -> Diagnosis:
+    """Return the finding about parameters that get no gradient for the same cause."""
     marks, original = [], first_name(cause.at)
     if cause.code == "frozen" and not _is_about(situation, cause.at, names[0] if names else ""):
         cause = cause._replace(at=None)
@@ -170,12 +171,13 @@ def _finding(
 
 
 def _is_about(situation: Situation, at: Source | None, name: str) -> bool:
-    """Return whether a line that freezes something may be about a tensor, by its first name."""
+    """Return whether a line that freezes parameters may freeze this one, judging by its name."""
     roots = {name.partition(".")[0] for name in situation.modules}
     return "" in roots or first_name(at) in {name.partition(".")[0], *loop_variables(at)}
 
 
 def _notes(situation: Situation, cause: Cause) -> Iterator[str]:
+    """Yield notes on how to find what froze a parameter, and on DistributedDataParallel."""
     if cause.code == "frozen" and not cause.variant and cause.at is None:
         yield message("frozen.search")
     if cause.code == "unused" and any(
@@ -185,7 +187,7 @@ def _notes(situation: Situation, cause: Cause) -> Iterator[str]:
 
 
 def _as_call(situation: Situation, names: Sequence[str]) -> str:
-    """Return what a user writes for the module that has all of some parameters, or for one."""
+    """Return the path of the innermost module that contains all names, such as `model.encoder`."""
     shared = commonpath([name.replace(".", "/") for name in names or [""]])
     path = as_code(shared.replace("/", "."))
     is_root = "" in situation.modules and not path.startswith("model[")

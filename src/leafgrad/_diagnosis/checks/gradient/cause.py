@@ -1,4 +1,4 @@
-"""Why a tensor gets no gradient, as a value."""
+"""`Cause`: why a tensor gets no gradient, and the edits of the user's code that fix it."""
 
 import ast
 import re
@@ -29,13 +29,13 @@ from leafgrad._record.log import Log
 
 
 class Cause(NamedTuple):
-    """Why a tensor gets no gradient; tensors with equal causes share a finding.
+    """Why a tensor gets no gradient. Tensors with equal causes share a finding.
 
     Attributes:
         code: The code of the finding.
-        variant: Which of its messages fit best.
+        variant: The variant of its messages.
         at: The expression at fault.
-        marks: Further places, each with the key of its label.
+        marks: Other expressions, each with the key of its label.
         operation: The function that was called.
     """
 
@@ -47,7 +47,7 @@ class Cause(NamedTuple):
 
 
 def cause_of_cut(cut: Cut) -> Cause:
-    """Return the cause that a cut stands for."""
+    """Return the cause of a missing gradient that a recorded cut explains."""
     code, variant = _CODES.get(cut.operation, _CODES_OF_KINDS[cut.kind])
     if code == "no-derivative" and cut.operation == "sample" and cut.kind is CutKind.NO_GRAD:
         variant = "sample"
@@ -102,7 +102,7 @@ Edits = tuple[Edit, ...]
 
 
 def edits_for(cause: Cause, name: str) -> Edits:
-    """Return the edits that remove a cause; none if the fix cannot be written down exactly."""
+    """Return the edits that remove a cause; none if no exact fix is known."""
     fix = FIXES.get((cause.code, cause.variant))
     return () if fix is None or cause.at is None else fix(cause, cause.at, name)
 
@@ -111,9 +111,10 @@ def edits_for(cause: Cause, name: str) -> Edits:
 
 
 def remove_call(_: Cause, at: Source, __: str) -> Edits:
-    """Replace ``x.detach()``, ``x.item()`` or ``x.data`` by ``x``; ``float(x)`` as well.
+    """Return the edit that replaces ``x.detach()``, ``x.item()``, ``x.data`` or ``float(x)``.
 
-    It would not help in ``nn.Parameter(x.data)``, which cuts the graph itself.
+    `x` replaces the call. There is no edit in ``nn.Parameter(x.data)``: calling `Parameter` cuts
+    the graph too.
     """
     if line_text(at.file, at.line)[: at.column].endswith("Parameter("):
         return ()
@@ -126,7 +127,7 @@ def remove_call(_: Cause, at: Source, __: str) -> Edits:
 
 
 def stack(_: Cause, at: Source, __: str) -> Edits:
-    """Replace ``torch.tensor([a, b])`` by ``torch.stack([a, b])``, and ``torch.tensor(a)`` by a."""
+    """Return the edit that replaces ``torch.tensor([a, b])`` by ``torch.stack([a, b])``."""
     match call_at(at):
         case ast.Call(args=[first, *_], func=ast.Attribute(value=module)) as call:
             text = text_of(at, first)
@@ -141,7 +142,7 @@ PLURAL = re.compile("s$|list")
 
 
 def read_parameters(_: Cause, at: Source, __: str) -> Edits:
-    """Replace ``model.state_dict()`` by ``dict(model.named_parameters())``."""
+    """Return the edit that turns ``model.state_dict()`` into ``dict(model.named_parameters())``."""
     match call_at(at):
         case ast.Call(func=ast.Attribute(value=model, attr="state_dict"), args=[]) as call:
             return replace(at, call, f"dict({text_of(at, model)}.named_parameters())")
@@ -149,7 +150,7 @@ def read_parameters(_: Cause, at: Source, __: str) -> Edits:
 
 
 def pass_result(_: Cause, at: Source, __: str) -> Edits:
-    """Replace ``nn.Parameter(result)`` by ``result``."""
+    """Return the edit that replaces ``nn.Parameter(result)`` by ``result``."""
     match call_at(at):
         case ast.Call(args=[first, *_]) as call:
             return replace(at, call, text_of(at, first))
@@ -157,7 +158,7 @@ def pass_result(_: Cause, at: Source, __: str) -> Edits:
 
 
 def find_new_parameter(at: Source | None) -> tuple[Source, bool] | None:
-    """Return the call in ``w = nn.Parameter(...)``, and whether ``w`` is an argument of it."""
+    """Return the call in ``w = nn.Parameter(...)``, and whether ``w`` is in its argument."""
     match statement_at(at):
         case ast.Assign(targets=[target], value=ast.Call(func=made, args=[value]) as call) if at:
             if ast.unparse(made).endswith("Parameter"):
@@ -167,7 +168,7 @@ def find_new_parameter(at: Source | None) -> tuple[Source, bool] | None:
 
 
 def write_into_parameter(at: Source | None) -> Edits:
-    """Replace ``w = nn.Parameter(value)`` by ``w.data.copy_(value)``."""
+    """Return the edit that replaces ``w = nn.Parameter(value)`` by ``w.data.copy_(value)``."""
     match statement := statement_at(at):
         case ast.Assign(targets=[target], value=ast.Call(args=[value])) if at is not None:
             return replace(at, statement, f"{text_of(at, target)}.data.copy_({text_of(at, value)})")
@@ -175,7 +176,7 @@ def write_into_parameter(at: Source | None) -> Edits:
 
 
 def avoid_reentrance(_: Cause, at: Source, __: str) -> Edits:
-    """Pass ``use_reentrant=False`` to a checkpoint."""
+    """Return the edit that passes ``use_reentrant=False`` to a checkpoint."""
     call = call_at(at)
     keywords = [] if call is None else call.keywords
     given = next((one for one in keywords if one.arg == "use_reentrant"), None)
@@ -185,7 +186,7 @@ def avoid_reentrance(_: Cause, at: Source, __: str) -> Edits:
 
 
 def draw_by_rsample(_: Cause, at: Source, __: str) -> Edits:
-    """Replace ``sample()`` by ``rsample()``; a Bernoulli distribution has none."""
+    """Return the edit that replaces ``sample()`` by ``rsample()``; Bernoulli has no ``rsample``."""
     match call_at(at):
         case ast.Call(func=ast.Attribute(attr="sample")) as call:
             receiver, dot, arguments = text_of(at, call).rpartition(".sample(")
@@ -195,7 +196,7 @@ def draw_by_rsample(_: Cause, at: Source, __: str) -> Edits:
 
 
 def make_leaf_last(_: Cause, at: Source, __: str) -> Edits:
-    """Move ``requires_grad=True`` behind the last call of a chain."""
+    """Return the edit that moves ``requires_grad=True`` behind the last call of a chain."""
     node = node_at(at, ast.expr)
     text = "" if node is None else text_of(at, node)
     for setting in (", requires_grad=True", ".requires_grad_()"):
@@ -208,7 +209,7 @@ def make_leaf_last(_: Cause, at: Source, __: str) -> Edits:
 
 
 def retain_grad(_: Cause, at: Source, name: str) -> Edits:
-    """Insert ``h.retain_grad()`` below the line that computes ``h``."""
+    """Return the edit that inserts ``h.retain_grad()`` below the line that computes ``h``."""
     match statement_at(at):
         case ast.Assign(targets=[ast.Name(id=target)]) if target == name:
             return insert(at, [f"{name}.retain_grad()"], below=True)
@@ -216,7 +217,7 @@ def retain_grad(_: Cause, at: Source, name: str) -> Edits:
 
 
 def line_that_freezes(log: Log) -> Source | None:
-    """Return the one line in the recorded files that switches `requires_grad` off."""
+    """Return the only line in the recorded files that sets `requires_grad` to False."""
     files = {one.file: one for one in log.sources()}
     found = [
         marked(source, node)
@@ -228,7 +229,7 @@ def line_that_freezes(log: Log) -> Source | None:
 
 
 def loop_variables(at: Source | None) -> set[str]:
-    """Return the variables of all loops in a file."""
+    """Return the variables of all `for` loops in a file."""
     nodes = () if at is None else ast.walk(parse(at.file))
     return {ast.unparse(node.target) for node in nodes if isinstance(node, ast.For)}
 
@@ -237,13 +238,13 @@ OFF = re.compile(r"^[\w.\[\]()]+\.requires_grad(_\((requires_grad=)?| = )False\)
 
 
 def train_again(_: Cause, at: Source, __: str) -> Edits:
-    """Replace ``requires_grad_(False)`` by ``requires_grad_(True)``."""
+    """Return the edit that replaces ``requires_grad_(False)`` by ``requires_grad_(True)``."""
     again = re.sub(r"(requires_grad.*)False", r"\1True", line_text(at.file, at.line))
     return (change_line(at.file, at.line, again),)
 
 
 def first_name(at: Source | None) -> str | None:
-    """Return the variable that a chain of calls and indices begins with."""
+    """Return the variable that an expression starts with, such as `model` in `model.fc.weight`."""
     node = node_at(at, ast.expr)
     name = "" if node is None else re.split(r"\W", ast.unparse(node))[0]
     return None if name in {"", *MODULES} else name
@@ -264,7 +265,10 @@ def find_switch(cut: Source | None, switch: Source) -> tuple[bool, Source]:
 
 
 def record_again(cause: Cause, at: Source, _: str) -> Edits:
-    """Take a line out of ``no_grad()``: out of the block, or remove the decorator or the call."""
+    """Return the edits that let a line run while autograd records.
+
+    They move the line out of the ``no_grad()`` block, or remove the decorator or the call.
+    """
     decorator = _decorator_around(at)
     if decorator is not None:
         return (change_line(at.file, decorator.lineno),)
@@ -285,7 +289,7 @@ def record_again(cause: Cause, at: Source, _: str) -> Edits:
 
 
 def _moved_out(file: str, block: ast.With, line: int) -> Iterator[Edit]:
-    """Yield the edits that move a line of a block, and what follows it there, out of the block."""
+    """Yield the edits that move a line, and the rest of its block below it, out of the block."""
     starts = [one.lineno for one in block.body]
     first = max((start for start in starts if start <= line), default=starts[0])
     if first == starts[0]:
@@ -298,7 +302,7 @@ def _moved_out(file: str, block: ast.With, line: int) -> Iterator[Edit]:
 
 
 def _block_at(source: Source | None) -> ast.With | None:
-    """Return the `with` statement that begins on a line."""
+    """Return the `with` statement that begins on the line of a source."""
     nodes = () if source is None else ast.walk(parse(source.file))
     blocks = (node for node in nodes if isinstance(node, ast.With))
     return next((one for one in blocks if source and one.lineno == source.line), None)
@@ -319,6 +323,7 @@ def _decorator_around(source: Source | None) -> ast.expr | None:
 
 
 def _is_switch(node: ast.expr) -> bool:
+    """Return whether an expression switches recording off, such as ``torch.no_grad()``."""
     return ast.unparse(node).rpartition(".")[2].removesuffix("()") in SWITCHES
 
 
@@ -344,4 +349,4 @@ FIXES: dict[tuple[str, str], Callable[[Cause, Source, str], Edits]] = {
     ("not-a-leaf", ""): make_leaf_last,
     ("not-retained", ""): retain_grad,
 }
-"""The fix of each code, or of one of its variants alone."""
+"""The functions that return the fix of a cause, by its code and variant."""

@@ -1,4 +1,4 @@
-"""Finding out why a tensor gets no gradient, by the graph and by a recording."""
+"""`CauseFinder`: find out why a tensor gets no gradient, from the graph and the recording."""
 
 from torch import Tensor
 from torch.autograd.graph import Node
@@ -20,15 +20,16 @@ from leafgrad._tensor.description import TensorRole
 
 
 class CauseFinder:
-    """Finds for one tensor after another why the backward pass stores no gradient in it.
+    """Finds out why the backward pass stores no gradient in a tensor.
 
     Attributes:
-        paths: What was recorded.
-        flow: Where gradients arrive.
+        paths: The recorded paths to the outputs.
+        flow: The predicted gradients at each node.
+        reached: The edges of the graph.
     """
 
     def __init__(self, situation: Situation) -> None:
-        """Read the graph behind the outputs."""
+        """Predict the gradients in the graph behind the outputs."""
         self.log, self.source_of = situation.log, situation.source_of
         self.outputs = situation.outputs
         self.paths = Paths(situation.outputs, self.log)
@@ -51,6 +52,7 @@ class CauseFinder:
         return self._cause_in_graph(tensor, is_result=role is TensorRole.NON_LEAF)
 
     def _cause_in_graph(self, tensor: Tensor, *, is_result: bool) -> Cause | None:
+        """Return why a tensor that requires grad gets no gradient; None if it may."""
         edge = self._edge(tensor)
         arrival = self.flow.at(edge)
         if arrival is not None:
@@ -62,14 +64,14 @@ class CauseFinder:
         return self._cause_of_no_path(tensor)
 
     def _edge(self, tensor: Tensor) -> _autograd.Edge | None:
-        """Return where the gradient of a tensor, or of the whole of a sharded one, arrives."""
+        """Return the edge at which the gradient of a tensor, possibly sharded, arrives."""
         edge = _autograd.gradient_edge(tensor)
         sharded = self.sharded.get(id(tensor))
         is_elsewhere = sharded is not None and edge not in self.reached
         return _autograd.gradient_edge(sharded.whole) if sharded and is_elsewhere else edge
 
     def _may_come_unseen(self, tensor: Tensor) -> bool:
-        """Return whether an unseen backward pass or another process may store a gradient."""
+        """Return whether another backward pass or process may store a gradient in a tensor."""
         sharded = self.sharded.get(id(tensor))
         fills = sharded is not None and sharded.fills_unused
         from_others = fills or id(tensor) in self.replicated
@@ -78,14 +80,14 @@ class CauseFinder:
     # --- A gradient arrives
 
     def _zero_cause(self, arrival: Arrival) -> Cause | None:
-        """Return which operation makes an arriving gradient zero everywhere, if one does."""
+        """Return which operation makes an arriving gradient zero in all entries, if one does."""
         node = arrival.zero
         if arrival.doubt is not None or node is None:
             return None
         source, operation = self.source_of(node), operation_of(node)
         variant = operation if operation in {"bernoulli", "normal"} else ""
         variant = "straight" if operation.endswith("_backward") else variant
-        if node in self.flow.backwards:  # zeros fill in for an output that is not used
+        if node in self.flow.backwards:  # autograd passes zeros for an unused output
             variant = "output"
         return Cause("zero-derivative", variant, source, operation=operation)
 
@@ -99,14 +101,14 @@ class CauseFinder:
         return Cause("not-retained", "", source, operation=operation)
 
     def _cause_of_stop(self, target: Node) -> Cause | None:
-        """Return which node on the way to a tensor passes on no gradient."""
+        """Return which node between the outputs and a target node passes on no gradient."""
         stopping = [node for node in self.flow.stopping if target in _autograd.walk([node])]
         node = next(iter(stopping), target)
         source = self.source_of(node)
         operation = _autograd.node_name(node).removesuffix("Backward")
         code = self.flow.backwards.get(node)
         if code is not None and code.lacks_gradients(node):
-            return None  # another check reports that the backward pass fails
+            return None  # another check reports the failure
         if code is None or self.flow.stopping[node]:
             return Cause("unused", "output", source, operation=operation_of(node))
         marks = () if source is None else (("custom-backward.called", source),)
@@ -116,10 +118,11 @@ class CauseFinder:
     # --- No path leads to the tensor
 
     def _cause_of_no_path(self, tensor: Tensor) -> Cause:
+        """Return why no path of the graph leads from the outputs to a tensor."""
         cuts = [one for one in self.paths.cuts(tensor) if not one.operation.endswith(".step")]
         cause = cause_of_cut(cuts[0]) if cuts else None
         number = self.paths.derivative(tensor) if cause is None else None
-        if number is not None:  # the outputs are derivatives that do not depend on it any more
+        if number is not None:  # the outputs are derivatives that are constant in the tensor
             cause = Cause("linear", "", self.log.source_of(number))
         made = find_new_parameter(None if cause is None else cause.at)
         if made is not None and made[1]:
@@ -127,7 +130,7 @@ class CauseFinder:
         return cause or self._cause_of_use(tensor)
 
     def _cause_of_use(self, tensor: Tensor) -> Cause:
-        """Return why no path leads to a tensor, by where else it was used."""
+        """Return why a tensor was not used for the outputs, by where else it was used."""
         if not self.reached.isdisjoint(edges_behind(tensor)):
             return Cause("other-tensor", "copy", self.source_of(_autograd.plain(tensor, "grad_fn")))
         use, shared = self.paths.first_use(tensor), self.paths.shared_use(tensor)
@@ -143,7 +146,7 @@ class CauseFinder:
         return Cause("unused", "", None, places)
 
     def _is_recorded(self, end: Output) -> bool:
-        """Return whether it was recorded how an output was made: a cut would have been seen."""
+        """Return whether the computation of an output was recorded, so that no cut was missed."""
         number = _autograd.number_of(end) if isinstance(end, Tensor) else -1
         return self.log.source_of(number) is not None
 

@@ -1,4 +1,4 @@
-"""Leaves that get a gradient, but are not among a model's parameters: no optimizer steps them."""
+"""Leaves that get a gradient but are not registered as parameters, so no optimizer trains them."""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -23,8 +23,8 @@ class Holder(NamedTuple):
     Attributes:
         module: The module.
         key: The name of the attribute.
-        path: The path of the attribute.
-        kind: Which container of PyTorch registers them: ``"Parameter"``, ``"ModuleList"`` ...
+        path: The path of the attribute from the model.
+        kind: The class that would register them: ``"Parameter"``, ``"ModuleList"`` and so on.
     """
 
     module: Module
@@ -34,7 +34,10 @@ class Holder(NamedTuple):
 
 
 def find_unregistered_leaves(situation: Situation, paths: Paths) -> Iterator[Diagnosis]:
-    """Yield a finding for each attribute that hides leaves, and one for what no module holds."""
+    """Yield a finding for each attribute of a module that holds unregistered leaves.
+
+    Parameters that no module holds share one more finding.
+    """
     if not situation.modules:
         return
     named = {*map(id, situation.parameters.values()), *situation.optimized}
@@ -54,6 +57,7 @@ def find_unregistered_leaves(situation: Situation, paths: Paths) -> Iterator[Dia
 
 
 def _finding(holder: Holder, paths: list[str], use: Source | None) -> Diagnosis:
+    """Return the finding about an attribute that holds unregistered leaves."""
     at, edits = _assignment(holder)
     label = message("unregistered.use")
     return diagnosis(
@@ -70,7 +74,7 @@ def _finding(holder: Holder, paths: list[str], use: Source | None) -> Diagnosis:
 
 
 def _assignment(holder: Holder) -> tuple[Source | None, tuple[Edit, ...]]:
-    """Return where a module assigns an attribute, and the edit that registers what is in it."""
+    """Return the line that assigns an attribute, and the edit that registers its leaves."""
     code = getattr(type(holder.module).__init__, "__code__", None)
     if code is None:
         return None, ()
@@ -94,13 +98,13 @@ def _assignment(holder: Holder) -> tuple[Source | None, tuple[Edit, ...]]:
 
 
 def _registered(source: Source, value: ast.expr, holder: Holder, tree: ast.Module) -> str:
-    """Return the code of a value in a container that registers what it holds."""
+    """Return the code that wraps a value in `Parameter`, `ModuleList` or a similar class."""
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
     names = {alias.asname or alias.name for node in imports for alias in node.names}
     prefix = "nn" if "nn" in names else "torch.nn"
     text = text_of(source, value)
     for node in ast.walk(value) if holder.kind == "Parameter" else ():
-        match node:  # one parameter around the whole
+        match node:  # `Parameter` around the whole value only
             case ast.Call(args=[inner_value]) if ast.unparse(node.func).endswith("Parameter"):
                 text = text.replace(text_of(source, node), text_of(source, inner_value))
     return f"{prefix}.{holder.kind}({text})"
@@ -110,7 +114,7 @@ def _registered(source: Source, value: ast.expr, holder: Holder, tree: ast.Modul
 
 
 def held_leaves(modules: Mapping[str, Module]) -> Iterator[tuple[Tensor, Holder, str]]:
-    """Yield each leaf that a module holds without registering it, the attribute and its path."""
+    """Yield each leaf that a module holds without registering it, with its attribute and path."""
     for name, root in modules.items():
         for path, module in root.named_modules():
             for key, value in (*vars(module).items(), *module.named_buffers(recurse=False)):
@@ -123,6 +127,7 @@ _OWN = vars(Module()).keys()
 
 
 def _leaves_in(value: object, holder: Holder) -> Iterator[tuple[Tensor, Holder, str]]:
+    """Yield the leaves in a value of an attribute, also in nested lists and dicts."""
     if isinstance(value, Tensor):
         origin = origin_of(value)
         yield value if origin is None else origin.leaf, holder, holder.path
@@ -146,6 +151,7 @@ MAX_DEPTH = 3
 
 
 def _items(value: object) -> Iterator[tuple[Any, Any]]:
+    """Yield the keys and values of a mapping or list; nothing for other objects."""
     if isinstance(value, Mapping):
         yield from value.items()
     elif isinstance(value, list | tuple):

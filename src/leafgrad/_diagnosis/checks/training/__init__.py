@@ -1,4 +1,4 @@
-"""What is wrong around the backward pass: optimizers, loss terms, targets."""
+"""The checks of optimizers, loss terms and derivatives."""
 
 from leafgrad._diagnosis.checks.training import derivatives, optimizers, targets
 

@@ -16,7 +16,7 @@ from leafgrad._record.log import Log
 
 @check("missing-create-graph")
 def find_constant_derivatives(situation: Situation) -> Iterator[Diagnosis]:
-    """Find derivatives without a graph beside which another path leads to what is trained."""
+    """Find derivatives without a graph in a loss that depends on parameters in another way too."""
     for at, names in _lost_in(situation, "grad").items():
         edits = pass_create_graph(at)
         yield diagnosis(
@@ -26,14 +26,22 @@ def find_constant_derivatives(situation: Situation) -> Iterator[Diagnosis]:
 
 @check("partly-sampled")
 def find_samples_beside_another_path(situation: Situation) -> Iterator[Diagnosis]:
-    """Find samples that pass no gradient on, unless their probability is in the loss."""
+    """Find samples that pass on no gradient, if the loss does not use their probability."""
     for at, names in _lost_in(situation, "sample").items():
         edits = () if at is None else draw_by_rsample(Cause("partly-sampled"), at, "")
         yield diagnosis("partly-sampled", Severity.WARNING, subject=[*names], at=at, edits=edits)
 
 
 def _lost_in(situation: Situation, operation: str) -> dict[Source | None, dict[str, None]]:
-    """Return what reaches the loss through a cut and on another path, by the lines of the cuts."""
+    """Return the parameters that the loss depends on both through a cut and on another path.
+
+    Args:
+        situation: The training step.
+        operation: The operation that cuts the path: ``"grad"`` or ``"sample"``.
+
+    Returns:
+        The names of the parameters, by the line of the cut.
+    """
     log, names = situation.log, dict[Source | None, dict[str, None]]()
     paths = Paths(situation.outputs, log) if _is_called(log, operation) else None
     for name, tensor in situation.parameters.items() if paths else ():
@@ -47,7 +55,7 @@ def _lost_in(situation: Situation, operation: str) -> dict[Source | None, dict[s
 
 
 def _is_called(log: Log, operation: str) -> bool:
-    """Return whether a derivative was computed, or numbers drawn whose probability is not used."""
+    """Return whether a derivative was computed, or a sample drawn whose probability is not used."""
     if operation == "grad":
         return any(call.name == "grad" for call in log.tape.calls)
     sites = [call.site for call in log.tape.calls if call.site is not None]
@@ -58,7 +66,7 @@ def _is_called(log: Log, operation: str) -> bool:
 
 
 def _is_stale(log: Log, tensor: Tensor, at: Source | None) -> bool:
-    """Return whether a tensor was written to after its derivative at a line, as by a step."""
+    """Return whether a step changed a tensor after its derivative was computed at a line."""
     value, is_stale = log.tape.value_of(tensor), False
     for call in log.tape.calls:
         if log.source_at(call.place) == at:

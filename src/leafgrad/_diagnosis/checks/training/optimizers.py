@@ -1,4 +1,4 @@
-"""Optimizers that do not fit the model."""
+"""Optimizers and modes that do not fit the model, and steps in the wrong order."""
 
 import ast
 import sys
@@ -30,7 +30,10 @@ from leafgrad._record.tape import Call
 
 @check("eval-mode")
 def find_evaluation_mode(situation: Situation) -> Iterator[Diagnosis]:
-    """Find RNNs of cuDNN that saved nothing for backward, and models that are all in this mode."""
+    """Find models that are trained in evaluation mode.
+
+    An RNN of cuDNN in this mode saves nothing for the backward pass, which then fails.
+    """
     unsaved = [node for node in situation.live if _is_rnn_in_evaluation(node)]
     situation.failing.update(map(number_of, unsaved))
     reached = {id(leaf) for leaf in map(_autograd.leaf_variable, situation.live)}
@@ -55,6 +58,7 @@ def find_evaluation_mode(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _is_rnn_in_evaluation(node: Any) -> bool:
+    """Return whether a node is an RNN that cuDNN ran in evaluation mode."""
     is_rnn = _autograd.node_name(node).startswith("CudnnRnnBackward")
     return is_rnn and not _autograd.kept(node, "train")
 
@@ -66,6 +70,7 @@ def _acts_in_training(module: nn.Module) -> bool:
 
 
 def _saw_no_batch(module: nn.Module) -> bool:
+    """Return whether a batch normalisation has no running statistics yet."""
     return isinstance(module, _BATCH_NORMS) and bool(module.num_batches_tracked == 0)
 
 
@@ -110,9 +115,9 @@ def find_parameters_of_another_model(situation: Situation) -> Iterator[Diagnosis
 
 
 def _severity(situation: Situation, reached: set[int], missing: list[str]) -> Severity:
-    """Return how much it matters that no optimizer holds some parameters.
+    """Return how serious it is that no optimizer holds some parameters.
 
-    A network in evaluation mode, or one that is given an input to optimize, is used as it is.
+    It is normal for a network in evaluation mode, or if the optimizer changes the network's input.
     """
     held = parameters_of(situation.optimizers)
     names = [name for name, one in situation.parameters.items() if id(one) in held]
@@ -130,7 +135,7 @@ def _severity(situation: Situation, reached: set[int], missing: list[str]) -> Se
 
 
 def _is_held_by_optimizer_only(situation: Situation, identity: int) -> bool:
-    """Return whether nothing but an optimizer refers to a tensor, by the count of references."""
+    """Return whether only an optimizer refers to a tensor, by its reference count."""
     for optimizer in situation.optimizers:
         for params in (group["params"] for group in optimizer.param_groups):
             for place in range(len(params)):
@@ -145,7 +150,7 @@ _LIST_AND_ARGUMENT = 2
 
 
 def _line_that_replaces(situation: Situation, names: list[str]) -> Source | None:
-    """Return the call that made a new parameter after the first backward pass."""
+    """Return the call that created a new parameter after the first backward pass."""
     log = situation.log
     first = min((one.number for one in log.backwards.values()), default=None)
     values = {log.tape.value_of(situation.parameters[name]) for name in names}
@@ -158,7 +163,7 @@ def _line_that_replaces(situation: Situation, names: list[str]) -> Source | None
 
 
 def _lines_that_make(situation: Situation) -> list[Source | None]:
-    """Return the calls that make the optimizers, if as many of the recorded files do."""
+    """Return the calls that create the optimizers, if the recorded files have that many."""
     kinds = {type(one).__name__ for one in situation.optimizers}
     sources = {(one.file, one.function): one for one in situation.log.sources()}.values()
     for find_scope in (function_around, lambda source: parse(source.file)):
@@ -176,7 +181,7 @@ def _lines_that_make(situation: Situation) -> list[Source | None]:
 
 @check("zero-learning-rate")
 def find_zero_learning_rates(situation: Situation) -> Iterator[Diagnosis]:
-    """Find parameter groups that no step changes, unless a scheduler has set them to zero."""
+    """Find parameter groups with learning rate 0, unless a scheduler set it."""
     for optimizer in situation.optimizers:
         idle = [group for group in optimizer.param_groups if _is_without_rate(group)]
         if idle:
@@ -192,6 +197,7 @@ def find_zero_learning_rates(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _is_without_rate(group: dict[str, Any]) -> bool:
+    """Return whether a parameter group is trained with a learning rate that is always 0."""
     is_trained = any(_autograd.plain(one, "requires_grad") for one in group["params"])
     rate, initial = group.get("lr"), group.get("initial_lr")
     return is_trained and rate is not None and float(rate) == 0.0 and not initial
@@ -199,7 +205,7 @@ def _is_without_rate(group: dict[str, Any]) -> bool:
 
 @check("zero-grad-misplaced", "missing-zero-grad")
 def find_gradients_of_other_steps(situation: Situation) -> Iterator[Diagnosis]:
-    """Find steps without gradients, and steps with gradients that took part in an earlier one."""
+    """Find steps after gradients were cleared, and steps that reuse gradients of an earlier one."""
     log, events = situation.log, situation.log.training
     if events.emptied is not None:
         step, zero = map(log.source_at, events.emptied[:2])
@@ -222,17 +228,19 @@ def find_gradients_of_other_steps(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _zero_grad_below(step: Source | None) -> tuple[Edit, ...]:
-    """Insert ``optimizer.zero_grad()`` below ``optimizer.step()``."""
+    """Return the edit that inserts ``optimizer.zero_grad()`` below ``optimizer.step()``."""
     match call_at(step):
         case ast.Call(func=ast.Attribute(value=receiver, attr="step"), args=args) if step:
-            optimizer = ast.unparse([*args, receiver][0])  # scaler.step(optimizer)
+            optimizer = ast.unparse(
+                [*args, receiver][0]
+            )  # the argument in `scaler.step(optimizer)`
             return insert(step, [f"{optimizer}.zero_grad()"], below=True)
     return ()
 
 
 @check("rounded-away")
 def find_updates_rounded_away(situation: Situation) -> Iterator[Diagnosis]:
-    """Find steps whose updates are too small for parameters in half precision."""
+    """Find steps whose updates are too small to change parameters in half precision."""
     place, share = situation.log.training.rounded or (None, None)
     if share is not None:
         at = situation.log.source_at(place)
@@ -241,7 +249,7 @@ def find_updates_rounded_away(situation: Situation) -> Iterator[Diagnosis]:
 
 @check("clip-before-unscale")
 def find_clipping_of_scaled_gradients(situation: Situation) -> Iterator[Diagnosis]:
-    """Find gradients that were clipped before a `GradScaler` divided them by its scale."""
+    """Find gradients that were clipped before `GradScaler` divided them by its scale."""
     place, clip = situation.log.training.unscaled or (None, None)
     unscale = situation.log.source_at(place)
     if clip is not None and _is_clipping(clip):
@@ -256,7 +264,7 @@ def find_clipping_of_scaled_gradients(situation: Situation) -> Iterator[Diagnosi
 
 @check("clip-after-step")
 def find_clipping_after_the_step(situation: Situation) -> Iterator[Diagnosis]:
-    """Find gradients that were clipped when a step had used them, and were not used again."""
+    """Find gradients that were clipped after the step that used them."""
     log = situation.log
     steps: list[Call] = []
     clips: list[tuple[Call, Call]] = []
@@ -281,15 +289,18 @@ def find_clipping_after_the_step(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _changes_input(write: Call, step: Call) -> bool:
+    """Return whether a recorded call writes to a tensor that a step read."""
     return any(one.value in step.inputs for one in write.writes)
 
 
 def _is_clipping(at: Source | None) -> bool:
+    """Return whether a line calls a function that clips gradients."""
     call = call_at(at)
     return call is not None and "clip_grad" in ast.unparse(call.func)
 
 
 def _unscale_above(clip: Source, step: Source | None) -> tuple[Edit, ...]:
+    """Return the edit that inserts ``scaler.unscale_(optimizer)`` above the clipping."""
     match call_at(step):
         case ast.Call(func=ast.Attribute(value=scaler), args=[optimizer, *_]):
             return insert(clip, [f"{ast.unparse(scaler)}.unscale_({ast.unparse(optimizer)})"])

@@ -1,4 +1,4 @@
-"""Loss terms that train nothing, or train what they should not."""
+"""Loss terms that train nothing, or that train the wrong parameters."""
 
 import ast
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ from leafgrad._messages import message
 
 @check("not-scalar")
 def find_outputs_of_several_numbers(situation: Situation) -> Iterator[Diagnosis]:
-    """Find a loss, or a term of one, that `backward()` cannot start from without a gradient."""
+    """Find a loss or term that is not one real number, so that `backward()` refuses it."""
     if len(situation.outputs) > 1 and not situation.terms:
         return
     for node, sizes in situation.starts_without_one.items():
@@ -37,7 +37,7 @@ def find_outputs_of_several_numbers(situation: Situation) -> Iterator[Diagnosis]
 
 @check("dead-term")
 def find_dead_terms(situation: Situation) -> Iterator[Diagnosis]:
-    """Find terms of the loss that reach no parameter, beside others that do."""
+    """Find terms of the loss that depend on no parameter, if other terms do."""
     trained = {id(one) for one in situation.parameters.values()}
     living = {name: _reaches(term, trained) for name, term in situation.terms.items()}
     dead = [name for name, is_living in living.items() if not is_living]
@@ -57,7 +57,7 @@ def find_dead_terms(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _reaches(term: Tensor, trained: set[int]) -> bool:
-    """Return whether a term depends on what is trained: on any leaf if nothing is named."""
+    """Return whether a loss term depends on a trained tensor; on any leaf if none is named."""
     nodes = _autograd.walk([node for node, _ in gradient_edges([term])])
     leaves = {id(leaf) for leaf in map(_autograd.leaf_variable, nodes) if leaf is not None}
     return bool(leaves & trained if trained else leaves)
@@ -65,7 +65,7 @@ def _reaches(term: Tensor, trained: set[int]) -> bool:
 
 @check("unexpected-gradient")
 def find_unexpected_gradients(situation: Situation) -> Iterator[Diagnosis]:
-    """Find parameters that get a gradient although `expect` leaves them out."""
+    """Find parameters that get a gradient although `expect` does not list them."""
     if situation.expected is None:
         return
     for one in situation.expected:
@@ -88,10 +88,13 @@ def find_unexpected_gradients(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _lines_to_detach(situation: Situation, leaves: dict[Node, str | None]) -> Iterator[Source]:
-    """Yield the last lines behind which everything that is trained is unexpected."""
+    """Yield the expressions at which a `detach()` stops all unexpected gradients.
+
+    All parameters behind such an expression are unexpected. It is the one closest to the loss.
+    """
     graph = {node: _autograd.next_functions(node) for node in situation.live}
     kinds: dict[Node, set[bool]] = {}
-    for node in reversed([*graph]):  # each after its successors
+    for node in reversed([*graph]):  # successors first
         name = leaves[node]
         found = set[bool]() if name is None else {situation.expects(name)}
         kinds[node] = found.union(*(kinds[after] for after, _ in graph[node] if after is not None))
@@ -107,13 +110,13 @@ def _lines_to_detach(situation: Situation, leaves: dict[Node, str | None]) -> It
 
 
 def _columns(at: Source | None) -> object:
-    """Return what distinguishes two expressions, also on one line."""
+    """Return a key that differs between two expressions even on the same line."""
     return at and (at, at.column, at.end_column)
 
 
 @check("broadcast-loss")
 def find_broadcast_losses(situation: Situation) -> Iterator[Diagnosis]:
-    """Find losses that compare each prediction with each target, by shapes (N, 1) and (N,)."""
+    """Find losses that compare each prediction with each target: shapes (N, 1) and (N,)."""
     ahead = [(node, True) for node, _ in gradient_edges(situation.outputs)]
     seen = {node for node, _ in ahead}
     while ahead:
@@ -153,9 +156,10 @@ def _shape_of(node: Node | None) -> tuple[int | str, ...] | None:
 
 
 def _broadcast_operand(node: Node, *, is_summed: bool) -> int | None:
-    """Return which operand of shape (N, 1) a node broadcasts to (N, N) with one of shape (N,).
+    """Return the number of the operand of shape (N, 1) that is broadcast with one of shape (N,).
 
-    The sum of all products is the product of two sums, which nobody computes in this way.
+    None if there is no such broadcast. A product counts only if it is summed: the sum of all
+    products is the product of two sums, which nobody computes that way.
     """
     sizes, name = _shape_of(node), _autograd.node_name(node)
     if name == "MulBackward0":
@@ -183,7 +187,7 @@ _RESHAPING = ("Unsqueeze", "View", "Slice", "Reshape", "UnsafeView")
 
 
 def _without_last_axis(at: Source | None, place: int) -> tuple[Edit, ...]:
-    """Append ``.squeeze(-1)`` to the prediction in ``prediction - target`` or ``loss(...)``."""
+    """Return the edit that appends ``.squeeze(-1)`` to the prediction in a loss."""
     match node_at(at, ast.expr):
         case ast.BinOp(left=left, right=right) if at:
             return append(marked(at, right if place else left), ".squeeze(-1)")
@@ -194,7 +198,7 @@ def _without_last_axis(at: Source | None, place: int) -> tuple[Edit, ...]:
 
 @check("softmax-twice")
 def find_probabilities_as_logits(situation: Situation) -> Iterator[Diagnosis]:
-    """Find losses that expect logits and get what a softmax or a sigmoid returned."""
+    """Find losses that expect logits but get the result of a softmax or sigmoid."""
     for node in situation.live:
         activation = _ACTIVATIONS.get(_autograd.node_name(node))
         source = _source_of_numbers(node) if activation else None
@@ -211,7 +215,7 @@ def find_probabilities_as_logits(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _without_activation(at: Source | None) -> tuple[Edit, ...]:
-    """Replace ``x.softmax(1)`` or ``torch.softmax(x, 1)`` by ``x``."""
+    """Return the edit that replaces ``x.softmax(1)`` or ``torch.softmax(x, 1)`` by ``x``."""
     match call_at(at):
         case ast.Call(func=ast.Attribute(attr="softmax" | "sigmoid") as function) as call if at:
             is_library = ast.unparse(function.value).rpartition(".")[2] in MODULES
@@ -228,7 +232,7 @@ _SAME_NUMBERS = (*_RESHAPING, "Permute", "Squeeze", "Transpose", "ToCopy")
 
 
 def _source_of_numbers(node: Node) -> Node | None:
-    """Return what computed the numbers of a node's first input, before any change of shape."""
+    """Return the node that computed the input of a node, before any change of shape."""
     before = _autograd.next_functions(node)[0][0]
     while before is not None and _autograd.node_name(before).startswith(_SAME_NUMBERS):
         before = _autograd.next_functions(before)[0][0]
