@@ -77,7 +77,7 @@ def parse_backward(function: type[torch.autograd.Function]) -> CustomBackward:
     forwards = (inspect.unwrap(own.forward), inspect.unwrap(own.setup_context))
     names = {name for one in forwards for name in _names(getattr(one, "__code__", None))}
     is_filling, is_running = "set_materialize_grads" not in names, _runs_another(backward)
-    returned, counted = _returned(backward)
+    returned, counted = _returned_gradients(backward)
     if registered:  # a `torch.library` operator: its node has an extra input
         returned = returned and (*returned, GradientKind.NONE)
         counted = counted and counted + 1
@@ -131,7 +131,7 @@ def _codes(code: CodeType | None) -> Iterator[CodeType]:
 Returned = tuple[InputGradient, ...] | None
 
 
-def _returned(function: Any) -> tuple[Returned, int | None]:
+def _returned_gradients(function: Any) -> tuple[Returned, int | None]:
     """Return what the source of a backward returns for each input, and how many gradients.
 
     Both are None if the source does not show them for certain.
@@ -269,7 +269,7 @@ class GradientFlow:
         """Add a gradient to those that arrive at an output of a node."""
         arrived = self.arrivals.setdefault(node, {})
         known = arrived.get(number)
-        arrived[number] = arrival if known is None else _either(known, arrival)
+        arrived[number] = arrival if known is None else _sum_of_two(known, arrival)
 
     def _propagate(self, node: Node, successors: _autograd.Successors, arrived: Arrivals) -> None:
         """Pass the gradients at the outputs of a node on to its inputs.
@@ -285,7 +285,7 @@ class GradientFlow:
         elif arrived and not is_plain and _autograd.lacks_formula(node):
             self.stopping[node] = False
         elif arrived:
-            whole = _merged(arrived)
+            whole = _sum_of_all(arrived)
             for place, (after, number) in enumerate(successors):
                 makes_zeros = not is_plain and _autograd.gives_zeros(node, place)
                 if after is not None:
@@ -349,14 +349,14 @@ def _needed_edges(
     return zip(needed, edges, strict=True)
 
 
-def _either(one: Arrival, other: Arrival) -> Arrival:
+def _sum_of_two(one: Arrival, other: Arrival) -> Arrival:
     """Return what is known about the sum of two gradients."""
     return Arrival(one.doubt and other.doubt, one.zero and other.zero)
 
 
-def _merged(arrived: Arrivals) -> Arrival:
+def _sum_of_all(arrived: Arrivals) -> Arrival:
     """Return what is known about the sum of the gradients at all outputs of a node."""
-    return reduce(_either, arrived.values())
+    return reduce(_sum_of_two, arrived.values())
 
 
 def _arrival_at_input(
@@ -371,7 +371,7 @@ def _arrival_at_input(
     if returned is GradientKind.UNKNOWN:
         return Arrival(doubt=node)
     if returned is GradientKind.SOME:
-        return Arrival() if fills_in else Arrival(doubt=_merged(arrived).doubt)
+        return Arrival() if fills_in else Arrival(doubt=_sum_of_all(arrived).doubt)
     if not fills_in:
         return arrived.get(returned)
     return Arrival(zero=arrived[returned].zero if returned in arrived else node)

@@ -51,7 +51,7 @@ class Paths:
         found = self.flow.last_cuts(ends, dependent) if dependent else ()
         return self._cuts_at(found, tensor)
 
-    def _is_aside(self, number: int, tensor: Tensor) -> bool:
+    def _is_unlikely(self, number: int, tensor: Tensor) -> bool:
         """Return whether a cut is unlikely to be the cause that a tensor gets no gradient.
 
         It is unlikely if it is a guess, belongs to an earlier step, or copied weights. A step
@@ -78,7 +78,7 @@ class Paths:
 
     def _cuts_at(self, states: Iterable[int], tensor: Tensor) -> tuple[Cut, ...]:
         """Return the cuts with these state numbers, the likeliest first."""
-        ranked = sorted(states, key=lambda one: self._is_aside(one, tensor))
+        ranked = sorted(states, key=lambda one: self._is_unlikely(one, tensor))
         return tuple(self.log.cut_of(self.flow.states[number]) for number in ranked)
 
     def _dependent(self, tensor: Tensor, *, by_graph: bool = True) -> set[int]:

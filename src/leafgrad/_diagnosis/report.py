@@ -81,16 +81,16 @@ def _coloured(piece: Piece) -> str:
     return f"\x1b[{code}m{piece.text}\x1b[0m" if code else piece.text
 
 
-def _line_marked_up(line: Line | Paragraph) -> str:
+def _line_as_html(line: Line | Paragraph) -> str:
     """Return a line or paragraph as HTML."""
     if isinstance(line, Paragraph):
-        label = _marked_up(Piece(line.label, line.style))
+        label = _piece_as_html(Piece(line.label, line.style))
         text = message("report.line", label="", text=visible(line.text))
-        return f'<div style="{HANGING}">{label}{_marked_up(Piece(text, line.body))}</div>'
-    return f"{''.join(map(_marked_up, line))}\n"
+        return f'<div style="{HANGING}">{label}{_piece_as_html(Piece(text, line.body))}</div>'
+    return f"{''.join(map(_piece_as_html, line))}\n"
 
 
-def _marked_up(piece: Piece) -> str:
+def _piece_as_html(piece: Piece) -> str:
     """Return a piece of text as HTML with the colour of its style."""
     style = CSS.get(piece.style)
     text = escape(piece.text)
@@ -176,7 +176,7 @@ def _snippet(spans: Sequence[Span], one: Diagnosis, gutter: int) -> Iterator[Lin
     """Yield the lines of one file that a finding marks, with a mark under each expression."""
     main = next((span for span in spans if span is one.primary), spans[0])
     arrow = "-->" if main is one.primary else ":::"
-    yield [Piece(f"{'':{gutter}}{arrow} ", "frame"), Piece(_place(main.source))]
+    yield [Piece(f"{'':{gutter}}{arrow} ", "frame"), Piece(_place_text(main.source))]
     shown = [span for span in spans if linecache.getline(span.source.file, span.source.line)]
     if not shown:
         labels = [span.label for span in spans if span.label]
@@ -239,7 +239,7 @@ def columns_of(source: Source, text: str) -> tuple[int, int]:
     return start, cells(stop.rstrip())
 
 
-def _place(source: Source) -> str:
+def _place_text(source: Source) -> str:
     """Return the place of a source as text, such as ``train.py:12:5 in forward``."""
     column = "" if source.column is None else f":{source.column + 1}"
     within = "" if source.function == "<module>" else message("report.in", function=source.function)
@@ -316,7 +316,7 @@ class Report:
         return len(self.diagnoses)
 
     def _repr_html_(self) -> str:
-        body = "".join(map(_line_marked_up, _lines(self.diagnoses, self.help)))
+        body = "".join(map(_line_as_html, _lines(self.diagnoses, self.help)))
         style = "color: inherit; background: none; overflow-x: auto; line-height: 1.35"
         return f'<pre class="leafgrad-report" style="{style}">{body}</pre>'
 

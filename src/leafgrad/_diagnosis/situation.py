@@ -112,7 +112,7 @@ class Situation:
         return {*parameters_of(self.optimizers)}
 
     @cached_property
-    def starts_without_one(self) -> dict[Node, tuple[int | str, ...] | None]:
+    def non_scalar_outputs(self) -> dict[Node, tuple[int | str, ...] | None]:
         """The shapes of outputs that are not one real number, by the node that computed each.
 
         `backward()` can start from them only if it is passed a gradient.
@@ -149,7 +149,7 @@ class Situation:
         if self.failing or not (self.runs_backward and self.trace) or self.trace.is_freed:
             return None
         try:
-            return self._traced(values=True, gradients=True, grad_outputs=self._ones())
+            return self._traced(values=True, gradients=True, grad_outputs=self._gradients_of_ones())
         except RuntimeError as error:
             self.why_not_run = str(error).partition("\n")[0].partition(". ")[0]
             return None
@@ -161,7 +161,7 @@ class Situation:
         except ValueError:  # detached copies have names: another check reports it
             return trace_graph(self.loss, recording=self.recording, **options)
 
-    def _ones(self) -> list[Tensor | None]:
+    def _gradients_of_ones(self) -> list[Tensor | None]:
         """Return a gradient of ones for each output that has a graph."""
         starts = (end for end in self.outputs if gradient_edges([end]))
         return [

@@ -21,7 +21,7 @@ NEXT_TO_NOTHING = 1e-3
 
 
 @check("vanishing-gradient", "exploding-gradient", runs_backward=True)
-def find_sizes(situation: Situation) -> Iterator[Diagnosis]:
+def find_extreme_gradients(situation: Situation) -> Iterator[Diagnosis]:
     """Find the module at which gradients start to vanish or explode."""
     trace = situation.backward_trace
     if trace is None:

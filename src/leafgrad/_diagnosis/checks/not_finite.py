@@ -72,7 +72,7 @@ COARSE = {
 
 
 @check("nan-input", "nan-value", runs_backward=True)
-def find_values(situation: Situation) -> Iterator[Diagnosis]:
+def find_bad_values(situation: Situation) -> Iterator[Diagnosis]:
     """Find the operations at which a value on the way to the loss stops being finite."""
     trace = situation.trace_with_values
     if trace is None:
@@ -90,15 +90,15 @@ def find_values(situation: Situation) -> Iterator[Diagnosis]:
             masks.append(node)  # infinities are intended in a mask, a NaN is not
             continue
         if found and _follows(node, trace):
-            note = message("nan-value.follows", kind=node.value_turn_kind, place=_place(node))
+            note = message("nan-value.follows", kind=node.value_turn_kind, place=_place_of(node))
             found[-1] = replace(found[-1], notes=(*found[-1].notes, note))
             continue
-        birth = next((births[one] for one in _came_in_with(node) if one in births), None)
+        birth = next((births[one] for one in _bad_inputs(node) if one in births), None)
         if birth is None:
-            found.append(_of_value(situation, node, trace, leaves if node.is_leaf else ()))
+            found.append(_finding_of_value(situation, node, trace, leaves if node.is_leaf else ()))
         else:
             source = situation.log.source_at(birth.place)
-            found.append(_born(birth.operation, birth.kind, source, node.dtype))
+            found.append(_finding_of_call(birth.operation, birth.kind, source, node.dtype))
         if "softmax" in _operation(node):
             secondary = spans("nan-value.mask", *(mask.source for mask in masks))
             found[-1] = replace(found[-1], secondary=secondary)
@@ -124,7 +124,7 @@ def _not_checked(situation: Situation, variant: str, error: str) -> Diagnosis:
 
 
 @check("nan-gradient", "gradients-not-checked", runs_backward=True)
-def find_gradients(situation: Situation) -> Iterator[Diagnosis]:
+def find_bad_gradients(situation: Situation) -> Iterator[Diagnosis]:
     """Find the operations at which a gradient stops being finite, if all values were finite."""
     trace = situation.backward_trace
     if trace is None:
@@ -145,19 +145,19 @@ def find_gradients(situation: Situation) -> Iterator[Diagnosis]:
         if has_value_turns and (follows or any(one and one.not_finite for one in around)):
             continue
         if found and follows:
-            note = message("nan-value.follows", kind="NaN", place=_place(node))
+            note = message("nan-value.follows", kind="NaN", place=_place_of(node))
             found[-1] = replace(found[-1], notes=(*found[-1].notes, note))
             continue
         passed = (edge.gradient for edge in node.edges)
         dtype = next((one.dtype for one in passed if one and one.not_finite), node.dtype)
         kind = node.gradient_turn_kind or "NaN"
-        operation = _operation_with(situation, node)
+        operation = _division_or_quotient(situation, node)
         names = _leaves_behind(node, trace)
         found.append(_finding("nan-gradient", operation, kind, node.source, dtype, names))
     yield from found
 
 
-def _operation_with(situation: Situation, node: TracedNode) -> str:
+def _division_or_quotient(situation: Situation, node: TracedNode) -> str:
     """Return the operation of a node; a division whose divisor has no zero gets another name."""
     operation = _operation(node)
     slots = _autograd.saved_slots(situation.node(node)) if operation == "div" else ()
@@ -168,13 +168,13 @@ def _operation_with(situation: Situation, node: TracedNode) -> str:
     return QUOTIENT if is_quotient else operation
 
 
-def _of_value(
+def _finding_of_value(
     situation: Situation, node: TracedNode, trace: GraphTrace, leaves: Sequence[TracedNode]
 ) -> Diagnosis:
     """Return the finding for a node whose result is the first value that is not finite."""
     kind = node.value_turn_kind or "NaN"
-    brought, inputs = _came_in_with(node), _inputs(node, trace)
-    operation = _operation_with(situation, node)
+    brought, inputs = _bad_inputs(node), _inputs(node, trace)
+    operation = _division_or_quotient(situation, node)
     if brought or node.is_leaf or any(one and 0 in (one.shape or ()) for one in inputs):
         is_number = any(one.startswith(NUMBER) for one in brought)
         variant = "number" if is_number else "" if brought else "empty"
@@ -223,12 +223,14 @@ def _in_outputs(situation: Situation) -> Iterator[Diagnosis]:
         birth = situation.log.birth_of(end)
         if birth is not None:
             source = situation.log.source_at(birth.place)
-            yield _born(birth.operation, birth.kind, source, end.dtype)
+            yield _finding_of_call(birth.operation, birth.kind, source, end.dtype)
             continue
         yield diagnosis("nan-input", Severity.ERROR, variant="unseen", kind=found.not_finite)
 
 
-def _born(operation: str, kind: NotFinite, source: Source | None, dtype: torch.dtype) -> Diagnosis:
+def _finding_of_call(
+    operation: str, kind: NotFinite, source: Source | None, dtype: torch.dtype
+) -> Diagnosis:
     """Return the finding for a recorded call that produced NaN or infinity without a node."""
     name = operation.strip("_").removeprefix("true").replace("_", "")
     return _finding("nan-value", name, kind, source, dtype)
@@ -339,7 +341,7 @@ def _births(situation: Situation) -> Mapping[str, Birth]:
     return {argument_name(one, named): one.birth for one in given if one.birth is not None}
 
 
-def _came_in_with(node: TracedNode) -> tuple[str, ...]:
+def _bad_inputs(node: TracedNode) -> tuple[str, ...]:
     """Return the names of a node's inputs that were already NaN or infinite.
 
     Attention masks do not count if the result is NaN: their infinities are intended.
@@ -369,11 +371,10 @@ def _operation(node: TracedNode) -> str:
     return "leaf" if node.is_leaf else _autograd.stem(node.name).lower()
 
 
-def _place(node: TracedNode) -> str:
+def _place_of(node: TracedNode) -> str:
     """Return where a node was computed, as text: its line, or its name in backticks."""
-    return (
-        f"`{node.name}`" if node.source is None else str(node.source).removesuffix(" in <module>")
-    )
+    place = str(node.source or f"`{node.name}`")
+    return place.removesuffix(" in <module>")
 
 
 def _inputs(node: TracedNode, trace: GraphTrace) -> list[TensorSummary | None]:

@@ -292,13 +292,13 @@ def _zero_leaves(nodes: Nodes) -> Iterator[tuple[Origin, list[TracedNode]]]:
             for edge in edges
         ]
         made = [one for one in found if one.maker is not None]
-        origins[node.index] = min(made, key=_visited, default=Origin(None))
+        origins[node.index] = min(made, key=_time_of_visit, default=Origin(None))
         if node.is_leaf:
             leaves[origins[node.index]].append(node)
-    yield from sorted(leaves.items(), key=lambda item: _visited(item[0]))
+    yield from sorted(leaves.items(), key=lambda item: _time_of_visit(item[0]))
 
 
-def _visited(origin: Origin) -> int:
+def _time_of_visit(origin: Origin) -> int:
     """Return when the backward pass visited the maker of zeros; -1 if there is no maker."""
     return -1 if origin.maker is None else origin.maker.visited or 0
 

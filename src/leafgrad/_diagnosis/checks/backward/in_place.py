@@ -59,7 +59,7 @@ def grouped(pairs: Iterable[tuple[object, Item]]) -> Iterator[list[Item]]:
 
 
 @check("step-before-backward", "in-place")
-def find_writes(situation: Situation) -> Iterator[Diagnosis]:
+def find_in_place_writes(situation: Situation) -> Iterator[Diagnosis]:
     """Find saved tensors that were changed in place, and the lines that changed them."""
     conflicts = [*_conflicts(situation)]
     sure = [one.node for one in conflicts if not is_custom(one.node)]
@@ -178,16 +178,16 @@ def find_changed_histories(situation: Situation) -> Iterator[Diagnosis]:
     if detached:
         calls = [call for call in situation.log.tape.calls if call.name == "detach_"]
         at = situation.log.source_at(calls[-1].place) if calls else None
-        yield _changed("detached-in-place", at, situation.source_of(detached[0]))
+        yield _finding_of_change("detached-in-place", at, situation.source_of(detached[0]))
     for node in moved:
         leaf = _autograd.leaf_variable(node)
         storage = None if leaf is None else _autograd.storage_identity(leaf)
         situation.explained.add(id(leaf))
         _, write = situation.log.last_write(storage)
-        yield _changed("leaf-in-place", None if write is None else write.source, None)
+        yield _finding_of_change("leaf-in-place", None if write is None else write.source, None)
 
 
-def _changed(code: str, at: Source | None, saver: Source | None) -> Diagnosis:
+def _finding_of_change(code: str, at: Source | None, saver: Source | None) -> Diagnosis:
     """Return the finding about a tensor whose place in the graph changed after its use."""
     return diagnosis(
         code,

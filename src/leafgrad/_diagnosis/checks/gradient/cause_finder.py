@@ -57,7 +57,7 @@ class CauseFinder:
         arrival = self.flow.at(edge)
         if arrival is not None:
             return self._cause_of_result(tensor) if is_result else self._zero_cause(arrival)
-        if self._may_come_unseen(tensor):
+        if self._may_get_unseen_gradient(tensor):
             return None
         if edge is not None and edge in self.reached:
             return self._cause_of_stop(edge[0])
@@ -70,7 +70,7 @@ class CauseFinder:
         is_elsewhere = sharded is not None and edge not in self.reached
         return _autograd.gradient_edge(sharded.whole) if sharded and is_elsewhere else edge
 
-    def _may_come_unseen(self, tensor: Tensor) -> bool:
+    def _may_get_unseen_gradient(self, tensor: Tensor) -> bool:
         """Return whether another backward pass or process may store a gradient in a tensor."""
         sharded = self.sharded.get(id(tensor))
         fills = sharded is not None and sharded.fills_unused

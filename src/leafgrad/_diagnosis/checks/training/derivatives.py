@@ -17,7 +17,7 @@ from leafgrad._record.log import Log
 @check("missing-create-graph")
 def find_constant_derivatives(situation: Situation) -> Iterator[Diagnosis]:
     """Find derivatives without a graph in a loss that depends on parameters in another way too."""
-    for at, names in _lost_in(situation, "grad").items():
+    for at, names in _cut_parameters(situation, "grad").items():
         edits = pass_create_graph(at)
         yield diagnosis(
             "missing-create-graph", Severity.WARNING, subject=[*names], at=at, edits=edits
@@ -27,12 +27,12 @@ def find_constant_derivatives(situation: Situation) -> Iterator[Diagnosis]:
 @check("partly-sampled")
 def find_samples_beside_another_path(situation: Situation) -> Iterator[Diagnosis]:
     """Find samples that pass on no gradient, if the loss does not use their probability."""
-    for at, names in _lost_in(situation, "sample").items():
+    for at, names in _cut_parameters(situation, "sample").items():
         edits = () if at is None else draw_by_rsample(Cause("partly-sampled"), at, "")
         yield diagnosis("partly-sampled", Severity.WARNING, subject=[*names], at=at, edits=edits)
 
 
-def _lost_in(situation: Situation, operation: str) -> dict[Source | None, dict[str, None]]:
+def _cut_parameters(situation: Situation, operation: str) -> dict[Source | None, dict[str, None]]:
     """Return the parameters that the loss depends on both through a cut and on another path.
 
     Args:
@@ -48,7 +48,7 @@ def _lost_in(situation: Situation, operation: str) -> dict[Source | None, dict[s
         is_trained = _autograd.plain(tensor, "requires_grad")
         is_news = is_trained and id(tensor) not in situation.explained
         for cut in paths.cuts(tensor) if paths and is_news else ():
-            is_meant = _says_so(cut.source) or _is_stale(log, tensor, cut.source)
+            is_meant = _has_create_graph(cut.source) or _is_stale(log, tensor, cut.source)
             if cut.operation == operation and not cut.switch_source and not is_meant:
                 names.setdefault(cut.source, {})[name] = None
     return names
@@ -60,9 +60,8 @@ def _is_called(log: Log, operation: str) -> bool:
         return any(call.name == "grad" for call in log.tape.calls)
     sites = [call.site for call in log.tape.calls if call.site is not None]
     is_drawn = any(site.function == "sample" for site in sites)
-    return is_drawn and not any(
-        "log_prob(" in line_text(source.file, source.line) for source in log.sources()
-    )
+    lines = (line_text(source.file, source.line) for source in log.sources())
+    return is_drawn and not any("log_prob(" in line for line in lines)
 
 
 def _is_stale(log: Log, tensor: Tensor, at: Source | None) -> bool:
@@ -75,7 +74,7 @@ def _is_stale(log: Log, tensor: Tensor, at: Source | None) -> bool:
     return is_stale
 
 
-def _says_so(at: Source | None) -> bool:
+def _has_create_graph(at: Source | None) -> bool:
     """Return whether a call has the argument ``create_graph``."""
     call = call_at(at)
     return call is not None and any(one.arg == "create_graph" for one in call.keywords)

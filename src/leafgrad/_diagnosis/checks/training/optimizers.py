@@ -45,9 +45,8 @@ def find_evaluation_mode(situation: Situation) -> Iterator[Diagnosis]:
         if any(map(_acts_in_training, root.modules()))
         if any(id(one) in trained for one in root.parameters())
     }
-    is_untrained = any(
-        map(_saw_no_batch, (one for root in idle.values() for one in root.modules()))
-    )
+    inner = [one for root in idle.values() for one in root.modules()]
+    is_untrained = any(map(_has_no_statistics, inner))
     if unsaved:
         at = situation.source_of(unsaved[0])
         yield diagnosis("eval-mode", Severity.ERROR, at=at, variant="cudnn")
@@ -69,7 +68,7 @@ def _acts_in_training(module: nn.Module) -> bool:
     return is_dropping or (isinstance(module, _BATCH_NORMS) and module.track_running_stats)
 
 
-def _saw_no_batch(module: nn.Module) -> bool:
+def _has_no_statistics(module: nn.Module) -> bool:
     """Return whether a batch normalisation has no running statistics yet."""
     return isinstance(module, _BATCH_NORMS) and bool(module.num_batches_tracked == 0)
 
@@ -90,7 +89,7 @@ def find_parameters_of_another_model(situation: Situation) -> Iterator[Diagnosis
     held_elsewhere = {*parameters_of(living(Optimizer))} if left_out else held
     missing = [named[one] for one in left_out if one not in held_elsewhere]
     foreign = [one for one in held if one not in named and one not in reached]
-    at, *others = _lines_that_make(situation) if missing or foreign else [None]
+    at, *others = _lines_that_create(situation) if missing or foreign else [None]
     if missing:
         replacing = _line_that_replaces(situation, missing)
         edits = move_above_forward(at, situation.log.sources()) if foreign else ()
@@ -162,7 +161,7 @@ def _line_that_replaces(situation: Situation, names: list[str]) -> Source | None
     return None
 
 
-def _lines_that_make(situation: Situation) -> list[Source | None]:
+def _lines_that_create(situation: Situation) -> list[Source | None]:
     """Return the calls that create the optimizers, if the recorded files have that many."""
     kinds = {type(one).__name__ for one in situation.optimizers}
     sources = {(one.file, one.function): one for one in situation.log.sources()}.values()
@@ -187,7 +186,7 @@ def find_zero_learning_rates(situation: Situation) -> Iterator[Diagnosis]:
         if idle:
             names = {id(one): name for name, one in situation.named.items()}
             held = [id(one) for group in idle for one in group["params"]]
-            is_all, at = len(idle) == len(optimizer.param_groups), _lines_that_make(situation)[0]
+            is_all, at = len(idle) == len(optimizer.param_groups), _lines_that_create(situation)[0]
             yield diagnosis(
                 "zero-learning-rate",
                 Severity.WARNING if is_all else Severity.NOTE,
@@ -204,7 +203,7 @@ def _is_without_rate(group: dict[str, Any]) -> bool:
 
 
 @check("zero-grad-misplaced", "missing-zero-grad")
-def find_gradients_of_other_steps(situation: Situation) -> Iterator[Diagnosis]:
+def find_stale_gradients(situation: Situation) -> Iterator[Diagnosis]:
     """Find steps after gradients were cleared, and steps that reuse gradients of an earlier one."""
     log, events = situation.log, situation.log.training
     if events.emptied is not None:

@@ -23,7 +23,7 @@ def find_outputs_of_several_numbers(situation: Situation) -> Iterator[Diagnosis]
     """Find a loss or term that is not one real number, so that `backward()` refuses it."""
     if len(situation.outputs) > 1 and not situation.terms:
         return
-    for node, sizes in situation.starts_without_one.items():
+    for node, sizes in situation.non_scalar_outputs.items():
         at, is_complex = situation.source_of(node), all(size == 1 for size in sizes or (0,))
         yield diagnosis(
             "not-scalar",
