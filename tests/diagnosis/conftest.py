@@ -1,3 +1,3 @@
-"""Leave the scripts of users alone: a test runs each of them, under a recording."""
+"""Keep pytest from collecting the scripts of users: the tests run them under a recording."""
 
 collect_ignore = ["near_misses"]

@@ -1,4 +1,4 @@
-"""Running a script as a user would, diagnosing it, and applying the fixes of its report."""
+"""Run scripts as a user would, diagnose them, and apply the edits that a report prints."""
 
 import linecache
 import re
@@ -23,7 +23,7 @@ EDIT = re.compile(r"^ *(\d*) ([-+ ]) ?(.*)$")
 
 
 def run(file: Path, code: str | None = None) -> dict[str, Any]:
-    """Run a script under a recording, and return its variables, what it raised included."""
+    """Run a script under a recording; return its variables and the exception it raised."""
     text = file.read_text("utf-8") if code is None else code
     name = str(file) if code is None else f"{file}.fixed"
     linecache.cache[name] = len(text), None, text.splitlines(keepends=True), name
@@ -38,7 +38,7 @@ def run(file: Path, code: str | None = None) -> dict[str, Any]:
 
 
 def report_of(variables: dict[str, Any]) -> Report:
-    """Diagnose what a script left: `loss`, `model`, and if it has them `optimizer`, `expect`."""
+    """Diagnose the variables of a script: `loss`, `model`, `optimizer` and `expect`."""
     return diagnose(
         variables["loss"],
         variables.get("model"),
@@ -50,7 +50,7 @@ def report_of(variables: dict[str, Any]) -> Report:
 
 
 def apply_printed_edits(report: str, code: str) -> str:
-    """Apply the differences that a report printed, and nothing else that the test knows."""
+    """Apply the edits in the text of a report to the source of a script."""
     lines = code.splitlines()
     changed: dict[int, list[str]] = {}
     above: list[str] = []
@@ -71,6 +71,6 @@ def apply_printed_edits(report: str, code: str) -> str:
 
 
 def code_of(tensor: Any, loss: Any, recording: Recording | None = None) -> str | None:
-    """Return the code of what is wrong with the gradient of one tensor, None if it arrives."""
+    """Return the code of the finding about the gradient of a tensor; None if there is none."""
     found = diagnose(loss, {"x": tensor}, recording=recording)
     return next((code for code in found.codes if code in CODES), None)

@@ -1,4 +1,4 @@
-"""What is said before a backward pass, compared with what the pass then does."""
+"""Findings before a backward pass, compared with the errors and gradients of that pass."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,7 +24,7 @@ from tests.tensors import leaf
 
 
 def failure_of(outputs: torch.Tensor) -> str | None:
-    """Run backward; return what it complains of."""
+    """Run the backward pass; return the error message."""
     try:
         outputs.sum().backward()
     except RuntimeError as error:
@@ -33,7 +33,7 @@ def failure_of(outputs: torch.Tensor) -> str | None:
 
 
 class Keeping(torch.autograd.Function):
-    """Saves its input and one or two outputs, and looks at them or not."""
+    """Saves its input and one or two outputs; its backward may or may not read them."""
 
     looks = True
 
@@ -68,7 +68,7 @@ IN_PLACE = ["add_", "mul_", "sigmoid_", "zero_", "exp_", "relu_"]
 
 
 def made_twice(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
-    """Run a block under checkpoint(), which keeps nothing, and so has nothing to lose."""
+    """Run a block under `checkpoint()`, which saves no intermediate tensors."""
     return [checkpoint(torch.mul, a, b, use_reentrant=False)]
 
 
@@ -122,7 +122,7 @@ DOING: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
 
 
 def run(program: list[Step]) -> torch.Tensor:
-    """Run a program; what PyTorch refuses at once is left out, as a user would."""
+    """Run a program; return None if PyTorch raises an error before the backward pass."""
     tensors = [torch.tensor([[0.5, 0.25], [0.75, 1.0]], requires_grad=True) for _ in range(2)]
     tensors.append(tensors[0] * tensors[1])
     for name, first, second in program:
@@ -253,7 +253,7 @@ def square(x: torch.Tensor) -> torch.Tensor:
         "detached",
     ],
 )
-def test_code_of_a_failure_fits_what_pytorch_says(
+def test_code_fits_the_error_message_of_pytorch(
     compute: Callable[[], torch.Tensor], code: str | None, message: str | None
 ) -> None:
     with record() as recording:
@@ -294,7 +294,7 @@ def test_data_replaced_after_it_was_saved_is_reported() -> None:
 
 
 def calls_of_diagnose(layers: int) -> int:
-    """Return how many functions a diagnosis calls, which no other process changes."""
+    """Return how many function calls a diagnosis makes, independent of the machine's load."""
     model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(layers)))
     loss = model(torch.ones(1, 2)).sum()
     loss.backward()
@@ -322,7 +322,7 @@ def test_compiled_code_always_reads_what_was_freed() -> None:
 
 
 class Custom(torch.optim.Optimizer):
-    """An optimizer that is not PyTorch's, with a function beside its step."""
+    """A user's optimizer, with a helper function beside its step."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters, {})

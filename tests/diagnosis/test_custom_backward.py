@@ -1,4 +1,4 @@
-"""What the code of a backward shows of the gradients that it hands on."""
+"""Reading the source of a custom backward: the gradients it returns and their number."""
 
 import linecache
 from typing import Any
@@ -63,12 +63,12 @@ READ: dict[type, tuple[Handed, Handed]] = {
 
 
 @pytest.mark.parametrize("function", READ, ids=lambda function: function.__name__)
-def test_the_code_shows_what_is_handed_on(function: Any) -> None:
+def test_source_shows_which_gradients_backward_returns(function: Any) -> None:
     read = parse_backward(function)
     assert tuple(read.gradient_of_input(number, 2) for number in (0, 1)) == READ[function]
 
 
-def test_a_backward_that_is_no_function_shows_nothing() -> None:
+def test_backward_that_is_not_a_function_is_unknown() -> None:
     class Callable(Custom):
         backward = print  # type: ignore[assignment]
 
@@ -97,14 +97,14 @@ def run_within(ctx: Any, gradient: Any) -> Any:
 @pytest.mark.parametrize(
     ("function", "runs_another"), [(Storing, True), (Running, True), (Literal, False)]
 )
-def test_a_backward_that_runs_another_or_stores_gradients_is_known(
+def test_nested_backward_and_stored_gradients_are_recognized(
     function: Any, *, runs_another: bool
 ) -> None:
     assert parse_backward(function).runs_another == runs_another
 
 
 def backward_with(body: str) -> type[torch.autograd.Function]:
-    """A custom function of two inputs whose backward has this body, in a file to be read."""
+    """Return a custom function of two inputs whose backward has this body."""
     name = f"<backward {body!r}>"
     lines = ["def backward(ctx, gradient):", *(f"    {line}" for line in body.splitlines())]
     source = "\n".join(lines) + "\n"
@@ -136,7 +136,7 @@ COUNTED = {
 
 
 @pytest.mark.parametrize("body", COUNTED)
-def test_gradients_are_counted_where_their_number_is_sure(body: str) -> None:
+def test_returned_gradients_are_counted_if_the_source_shows_them(body: str) -> None:
     assert parse_backward(backward_with(body)).counted == COUNTED[body]
 
 

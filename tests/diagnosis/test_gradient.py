@@ -1,4 +1,4 @@
-"""Why a tensor gets no gradient: each cause on a real graph, and no other."""
+"""Tensors that get no gradient: each cause on a real graph, and no other cause."""
 
 import gc
 import re
@@ -143,7 +143,7 @@ SEEN: dict[Callable[[], tuple[Any, Any]], str | None] = {
 
 
 @pytest.mark.parametrize("case", SEEN, ids=lambda case: case.__name__)
-def test_cause_is_seen_without_a_recording(case: Callable[[], tuple[Any, Any]]) -> None:
+def test_cause_is_found_without_a_recording(case: Callable[[], tuple[Any, Any]]) -> None:
     assert code_of(*case()) == SEEN[case]
 
 
@@ -159,7 +159,7 @@ def test_tensor_inside_a_transform_is_left_out() -> None:
     assert codes == [None]
 
 
-def test_loss_computed_while_recording_is_off_says_so() -> None:
+def test_finding_mentions_that_grad_mode_is_off() -> None:
     model = nn.Linear(2, 1)
     with torch.no_grad():
         assert "`torch.set_grad_enabled(True)`" in str(diagnose(model(torch.ones(2)).sum(), model))
@@ -452,7 +452,7 @@ def test_collective_is_marked(name: str) -> None:
 
 
 class Square(torch.autograd.Function):
-    """Saves an intermediate tensor, which has no graph."""
+    """Saves an intermediate tensor that has no graph."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -465,7 +465,7 @@ class Square(torch.autograd.Function):
         return 4 * ctx.saved_tensors[0] * gradients[0]
 
 
-def test_function_that_saves_too_little_is_told_what_to_save() -> None:
+def test_unsaved_intermediate_of_custom_function_is_reported() -> None:
     x = leaf(2)
     with record() as recording:
         y: Any = Square.apply(x)  # type: ignore[no-untyped-call]
@@ -491,7 +491,7 @@ def test_last_bias_of_a_derivative_is_only_a_note() -> None:
 
 
 class Asking(torch.autograd.Function):
-    """Returns what another function returns."""
+    """Returns the result of another function."""
 
     @staticmethod
     def forward(_: Any, x: Tensor) -> Tensor:
@@ -517,7 +517,7 @@ def test_backward_that_cannot_be_read_gives_no_finding() -> None:
 # --- What should get a gradient
 
 
-def test_optimizer_and_expect_say_what_should_be_trained() -> None:
+def test_optimizer_and_expect_decide_what_should_be_trained() -> None:
     model = nn.ModuleDict({"generator": nn.Linear(3, 3), "critic": nn.Linear(3, 1)})
     optimizer = torch.optim.SGD(model["critic"].parameters(), lr=0.1)
     with record() as recording:
@@ -573,7 +573,7 @@ def test_block_that_switches_recording_on_ends_with_what_was_around_it() -> None
 
 
 class Holding(nn.Module):
-    """A module with some attributes."""
+    """A module with the attributes that a test passes."""
 
     def __init__(self, **held: Any) -> None:
         super().__init__()
@@ -607,7 +607,7 @@ def test_leaves_that_a_module_holds_unregistered_are_named_by_their_paths() -> N
 
 
 class Heads(nn.Module):
-    """Uses the second head only if it is told to, and cut off."""
+    """Uses the second head only on request, and detached."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -619,7 +619,7 @@ class Heads(nn.Module):
 
 
 @needs_distributed
-def test_what_another_process_may_fill_gives_no_finding() -> None:
+def test_gradient_that_another_process_may_store_gives_no_finding() -> None:
     with one_of(2):
         for finds_unused, expected in ((True, ()), (False, ("not-reached",))):
             model = nn.parallel.DistributedDataParallel(

@@ -1,4 +1,4 @@
-"""Gradients that are zero, vanish or explode: by the code and the words of its cause."""
+"""Gradients that are zero, vanish or explode: the code and the message of each cause."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Short programs, what must be said of each, and what would be false."""
+"""Short programs with patterns that the report must and must not contain."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ X = torch.linspace(-1.0, 2.0, 12).reshape(4, 3)
 
 
 class Program(NamedTuple):
-    """A program that returns what explains it, and patterns that must and must not match."""
+    """A program that returns a report, and patterns that must and must not match its text."""
 
     run: Callable[[], Any]
     says: str
@@ -27,7 +27,7 @@ PROGRAMS: list[Program] = []
 
 
 def program(says: str, never: str = r"\Z.") -> Callable[[Callable[[], Any]], Callable[[], Any]]:
-    """Add the program that stands below."""
+    """Add the function below to the programs."""
 
     def add(run: Callable[[], Any]) -> Callable[[], Any]:
         PROGRAMS.append(Program(run, says, never))
@@ -38,7 +38,7 @@ def program(says: str, never: str = r"\Z.") -> Callable[[Callable[[], Any]], Cal
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", PROGRAMS, ids=lambda case: case.run.__name__)
-def test_it_says_what_is_true(case: Program) -> None:
+def test_report_makes_true_statements_only(case: Program) -> None:
     text = " ".join(str(case.run()).split())
     assert re.search(case.says, text), text
     assert not re.search(case.never, text), text
@@ -57,7 +57,7 @@ def a_second_derivative_of_compiled_code() -> object:
 
 @torch.library.custom_op("leafgrad_tests::square", mutates_args=())
 def square(x: Tensor) -> Tensor:
-    """Square without a backward."""
+    """Square a tensor, without a backward."""
     return x * x
 
 
@@ -226,7 +226,7 @@ def a_mask_behind_a_square() -> object:
 
 
 class Lacking(torch.autograd.Function):
-    """A function without a backward."""
+    """A custom function without a backward."""
 
     @staticmethod
     def forward(_: Any, x: Tensor) -> Tensor:
@@ -234,7 +234,7 @@ class Lacking(torch.autograd.Function):
 
 
 class Raising(Lacking):
-    """A function whose backward raises."""
+    """A custom function whose backward raises an error."""
 
     @staticmethod
     def backward(_: Any, *__: Tensor) -> Any:
@@ -242,7 +242,7 @@ class Raising(Lacking):
 
 
 class Zeros(Lacking):
-    """A function whose backward returns zeros."""
+    """A custom function whose backward returns zeros."""
 
     @staticmethod
     def backward(_: Any, *gradients: Tensor) -> Any:
@@ -284,7 +284,7 @@ def logits_that_give_their_targets() -> object:
 
 
 def nan_in(compute: Callable[[Tensor], Tensor], *numbers: float, half: bool = False) -> object:
-    """Return what is found in a result of a leaf that holds some numbers."""
+    """Return the report on a function of a leaf with these values."""
     x = torch.tensor(numbers, dtype=torch.float16 if half else None, requires_grad=True)
     with record(values=True) as recording:
         result = compute(x)

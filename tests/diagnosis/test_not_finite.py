@@ -1,4 +1,4 @@
-"""NaN and infinity: the operation, its line, and a printed fix that cures it."""
+"""NaN and infinity: the operation, its line, and a printed fix that removes them."""
 
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ NAN = float("nan")
 
 
 class Case(NamedTuple):
-    """An expression in `x` that goes wrong, where it does, and what is found."""
+    """An expression in `x` that is not finite, the values of `x`, and the expected finding."""
 
     expression: str
     at: tuple[float, ...]

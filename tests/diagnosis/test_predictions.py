@@ -1,7 +1,7 @@
-"""Random training steps: what `diagnose` reports, compared with what `backward()` and `step()` do.
+"""Random training steps: the findings compared with the effects of `backward()` and `step()`.
 
-Each program has up to two defects at random places. What happens is observed, not derived from the
-defects, as one may hide another.
+Each program has up to two defects at random places. The effects are observed instead of derived
+from the defects, because one defect can hide another.
 """
 
 import random
@@ -56,7 +56,7 @@ class Fewer(torch.autograd.Function):
 
 
 class Step:
-    """The parts of a training step, which defects change."""
+    """The parts of a training step that defects change."""
 
     def __init__(self, chance: random.Random) -> None:
         self.chance = chance
@@ -165,7 +165,7 @@ AROUND = [froze, left_out, never_used, stopped, kept_apart, not_reduced, expecte
 
 
 class Outcome(NamedTuple):
-    """What was reported and what then happened, each as pairs of an effect and a tensor."""
+    """The predicted and the observed effects, each a pair of an effect and a tensor."""
 
     title: str
     predicted: dict[tuple[str, str], str]
@@ -174,7 +174,7 @@ class Outcome(NamedTuple):
 
 
 def run(seed: int) -> Outcome | None:
-    """Run a random step, diagnose it, and observe the rest; None if a defect raises at once."""
+    """Run a random step, diagnose it, and observe it; None if a defect raises an error at once."""
     chance = random.Random(seed)
     torch.manual_seed(seed)
     step = Step(chance)
@@ -208,7 +208,7 @@ def _compute(step: Step, layers: list[nn.Module], between: list[str]) -> Tensor:
 
 
 def _predicted(report: Report) -> dict[tuple[str, str], str]:
-    """Return what the findings predict; of an error, nothing but itself."""
+    """Return the effects that the findings predict; after an error, only the error."""
     found: dict[tuple[str, str], str] = {}
     for one in [*report, *(after for cause in report for after in cause.consequences)]:
         effect = EFFECTS.get(one.code)
@@ -255,10 +255,10 @@ def _is_in(parameter: Tensor, optimizer: torch.optim.Optimizer) -> bool:
 
 
 class Counts(Counter[tuple[str, str]]):
-    """How often each code, and what happened without one, was predicted and happened."""
+    """How often each effect was predicted, and how often it happened."""
 
     def add(self, outcome: Outcome) -> list[str]:
-        """Count one program; return what disagrees."""
+        """Count one program; return the effects that were not predicted correctly."""
         raised = {code for effect, code in outcome.happened if effect == "error"}
         said = {code for effect, code in outcome.predicted if effect == "error"}
         if said or raised:  # nothing else can be observed, and only the first of several errors
@@ -294,7 +294,7 @@ class Counts(Counter[tuple[str, str]]):
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(600, marks=pytest.mark.sweep)])
-def test_each_code_is_predicted_exactly_where_it_happens(count: int) -> None:
+def test_findings_predict_the_observed_effects(count: int) -> None:
     counts = Counts()
     outcomes = filter(None, map(run, range(count)))
     wrong = [one for outcome in outcomes for one in counts.add(outcome)]

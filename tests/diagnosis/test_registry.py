@@ -1,4 +1,4 @@
-"""Each code has a check, its messages, a program that provokes it, and one that does not."""
+"""Each code has a check, messages, a program that triggers it, and one that does not."""
 
 import contextlib
 import html

@@ -1,4 +1,4 @@
-"""Programs that go wrong, with the code of the diagnosis and its lines; its fix is applied."""
+"""Programs with a mistake, the code and the lines of its finding, and a test of its fix."""
 
 import inspect
 import linecache
@@ -19,13 +19,13 @@ MOST_REPAIRS = 5
 
 
 class Story(NamedTuple):
-    """A program that goes wrong.
+    """A program with a mistake.
 
     Attributes:
         program: The program.
-        source: Where somebody asked for help with it.
-        code: The code of the first diagnosis.
-        names: Tensors that it must name.
+        source: The address at which somebody asked for help with it.
+        code: The code of the first finding.
+        names: The tensors that the report must name.
         help: Words that the report must contain: the fix, or the cause if a code has several.
     """
 
@@ -37,7 +37,7 @@ class Story(NamedTuple):
 
 
 class Stories(list[Story]):
-    """The stories of one file; called, it adds the program that stands below."""
+    """The stories of one file. As a decorator, it adds the program below."""
 
     def __call__(
         self,
@@ -46,7 +46,7 @@ class Stories(list[Story]):
         *names: str,
         help: str = "",  # noqa: A002
     ) -> Callable[[Program], Program]:
-        """Add the program that stands below."""
+        """Return a decorator that adds a program."""
 
         def add(program: Program) -> Program:
             self.append(Story(program, source, code, names, help))
@@ -56,7 +56,7 @@ class Stories(list[Story]):
 
 
 def report_on(program: Program) -> Report:
-    """Run a program, and return what is found."""
+    """Run a program and return the report on it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch warns of some, once in a process
         loss, names, recording = program()
@@ -64,7 +64,7 @@ def report_on(program: Program) -> Report:
 
 
 def check(story: Story) -> None:
-    """Fail unless a report names the code, the lines and the tensors, and its fix works."""
+    """Fail unless the report has the code, lines and tensors of a story, and a fix that works."""
     report = report_on(story.program)
     assert report.codes[:1] == (story.code,), report
     found = report.diagnoses[0]
@@ -88,7 +88,7 @@ def check(story: Story) -> None:
 
 
 def _repaired(program: Program, edits: list[Edit]) -> Program:
-    """Return a program with the edits of a report, and without its decorator."""
+    """Return a program with the edits of a report applied, without its decorator."""
     code, start = inspect.getsourcelines(program)
     after = {edit.line - start: edit for edit in edits}
     assert all(code[at].rstrip("\n") == edit.before for at, edit in after.items())

@@ -1,7 +1,7 @@
 """Programs that train as they should: a report must find no error in them.
 
-Many do on purpose what is a mistake elsewhere: gates that start at zero, targets that are detached,
-parameters that are frozen, losses that are zero for this batch, a learning rate that starts at 0.
+Many do on purpose what is a mistake elsewhere. They start a gate or a learning rate at zero,
+detach targets, freeze parameters, or have a loss of zero for a batch.
 """
 
 # Programs as users write them: their types are not the point.
@@ -26,7 +26,7 @@ healthy: list[Program] = []
 def train(
     record: Record, optimizer: torch.optim.Optimizer, forward: Callable[[], Any], after: Any = None
 ) -> Any:
-    """Take three steps, and return the loss of the next one."""
+    """Take three steps and return the loss of the next one."""
     with record():
         for _ in range(3):
             optimizer.zero_grad()
@@ -46,7 +46,7 @@ def mlp(*sizes: int) -> nn.Sequential:
 
 
 def sgd(*modules: nn.Module) -> torch.optim.Optimizer:
-    """Return an optimizer of what is to be trained."""
+    """Return an SGD optimizer of some parameters."""
     params = [p for module in modules for p in module.parameters() if p.requires_grad]
     return torch.optim.SGD(params, lr=0.05)
 
@@ -127,7 +127,7 @@ def a_lora_adapter_before_its_first_step(record: Record) -> Training:
 
 
 class Gated(nn.Module):
-    """A residual block whose gate starts at some value."""
+    """A residual block with a gate, and the value at which the gate starts."""
 
     def __init__(self, start: float) -> None:
         super().__init__()

@@ -80,7 +80,7 @@ VERDICTS = ("whole", "half", "no", "false")
 
 
 class Score(NamedTuple):
-    """How far a report explains a story, and what it lacks."""
+    """How well a report explains a story, and what is missing."""
 
     title: str
     code: str
@@ -89,7 +89,7 @@ class Score(NamedTuple):
 
 
 def score_of_tracker(story: Story) -> Score:
-    """Judge the report on a story from a public tracker."""
+    """Return the score of the report on a story from a public tracker."""
     codes = CODES.get(story.cause, story.cause).split() + ["dead-term"] * (story.term is not None)
     report, error = report_on(story)
     if report is None:
@@ -104,7 +104,7 @@ def score_of_tracker(story: Story) -> Score:
 
 
 def report_on(story: Story) -> tuple[Report | None, Exception | None]:
-    """Diagnose a story before its last backward pass; or return what it raised."""
+    """Return the report on a story before its last backward pass, or the error it raised."""
     with undisturbed():
         try:
             training, recording = run_recorded(story.broken)
@@ -136,7 +136,7 @@ def _is_parameter(name: str, tensor: Tensor, training: Training) -> bool:
 
 
 def _lacks(story: Story, found: Diagnosis, report: Report) -> Iterator[str]:
-    """Yield what a finding lacks: line, column, name, or an edit that works."""
+    """Yield what a finding is missing: the line, the column, a name, or an edit that works."""
     spans = [one.source for one in (found.primary, *found.secondary) if one is not None]
     lines = [one for one in spans if any(s.line <= one.line <= s.end_line for s in story.spans)]
     if not lines:
@@ -158,7 +158,7 @@ def _lacks(story: Story, found: Diagnosis, report: Report) -> Iterator[str]:
 
 
 def _overlaps(source: Any, span: Any) -> bool:
-    """Return whether an expression and the culprit have a place in common."""
+    """Return whether two expressions overlap."""
     if source.column is None:
         return False
     start, end = (source.line, source.column + 1), (source.end_line, source.end_column + 1)
@@ -166,7 +166,7 @@ def _overlaps(source: Any, span: Any) -> bool:
 
 
 def _cures(story: Story, edits: Sequence[Edit]) -> bool:
-    """Return whether a program has no symptom any more once the edits are applied."""
+    """Return whether a program has no symptom once the edits are applied."""
     text, _, first = story.source
     lines: list[tuple[str, ...]] = [(line,) for line in text.splitlines()]
     for edit in edits:
@@ -188,7 +188,7 @@ def _cures(story: Story, edits: Sequence[Edit]) -> bool:
 
 
 def score_of_diagnosed(story: diagnosing.Story) -> Score:
-    """Judge a story whose test checks its code, lines, names and edits."""
+    """Return the score of a story whose own test checks code, lines, names and edits."""
     return _by(story.program.__name__, story.code, lambda: diagnosing.check(story))
 
 
@@ -214,7 +214,7 @@ def all_scores() -> Iterator[Score]:
 
 
 def table(scores: Sequence[Score]) -> str:
-    """Return how many stories of each code are whole, half, not or falsely explained."""
+    """Return a table: how many stories of each code are explained fully, half, not or falsely."""
     counts = Counter((one.code, one.verdict) for one in scores)
     codes = sorted({one.code for one in scores})
     rows = [[code, *(str(counts[code, verdict] or "") for verdict in VERDICTS)] for code in codes]
@@ -227,7 +227,7 @@ def table(scores: Sequence[Score]) -> str:
 
 
 def main() -> None:
-    """Print the table, and the stories that are not explained completely."""
+    """Print the table and the stories that are not fully explained."""
     warnings.simplefilter("ignore")
     scores = [*all_scores()]
     print(table(scores))  # noqa: T201

@@ -1,4 +1,4 @@
-"""The healthy programs train: every parameter that an optimizer holds gets gradients and moves."""
+"""The healthy programs train: each optimized parameter gets a gradient and changes."""
 
 import contextlib
 from typing import Any

@@ -1,4 +1,4 @@
-"""Each story goes wrong as it says, and its repair cures it."""
+"""Each story from a tracker has its symptom, and its repair removes it."""
 
 import importlib
 import pkgutil

@@ -1,8 +1,8 @@
-"""Training programs: stories of what goes wrong, each with its repair, and how both are judged.
+"""Stories: training programs with a mistake and its repair, and functions that run and judge them.
 
-A program is a function of `record`, a context manager that it enters where a user would. It stops
-before the backward pass of its last step, or after the step if `done`, and returns a `Training`:
-what a diagnosis is given.
+A program is a function of `record`, a context manager that it enters where a user would. It
+stops before the backward pass of its last step, or after the step if `done` is True. It returns
+a `Training` with the arguments of `diagnose`.
 """
 
 import ast
@@ -27,16 +27,16 @@ Record = Callable[[], AbstractContextManager[Any]]
 
 @dataclass
 class Training:
-    """A training step.
+    """A training step that a program returns.
 
     Attributes:
         loss: The loss, or its terms by name.
-        model: The model as the user would pass it, which names the parameters.
+        model: The model as the user would pass it; it names the parameters.
         optimizer: The optimizer.
-        tensors: Further tensors that the story names.
+        tensors: Other tensors that the story names.
         done: Whether the program ran `backward()` and `step()` itself.
-        gradients: The right gradients, by name, of a program that gets wrong ones.
-        whole: Whether the result is right, where no simpler symptom says so.
+        gradients: The right gradients by name, if the program computes wrong ones.
+        whole: Whether the result is right, if no simpler symptom shows it.
     """
 
     loss: Tensor | Mapping[str, Tensor]
@@ -49,7 +49,7 @@ class Training:
 
     @property
     def named(self) -> dict[str, Tensor]:
-        """Every tensor that has a name."""
+        """Every named tensor."""
         model = self.model or nn.Module()
         terms = self.loss if isinstance(self.loss, Mapping) else {"loss": self.loss}
         return {
@@ -61,7 +61,7 @@ class Training:
 
     @property
     def leaves(self) -> list[str]:
-        """The names of what can get a gradient."""
+        """The names of the tensors that can get a gradient."""
         return [name for name, one in self.named.items() if one.is_leaf and one.requires_grad]
 
     @property
@@ -84,18 +84,18 @@ class Span(NamedTuple):
 
 @dataclass
 class Story:
-    """A program that goes wrong, and what a perfect report of it contains.
+    """A program with a mistake, and the content of a perfect report on it.
 
     Attributes:
-        broken: The program. Its docstring tells what happened, and where it was reported.
-        cause: What is wrong, in our own short word.
-        symptom: What the user notices: a gradient that is `missing`, `zero`, `nan` or `wrong`, an
-            error (`raises`), a parameter that is `stuck`, or one that gets a gradient and should
-            not (`leak`).
-        names: The tensors that the report has to name.
-        culprit: The source of the expression at fault, the best one first.
-        repair: Replacements in the source that cure the program.
-        term: The term of the loss that is at fault, where there are several.
+        broken: The program. Its docstring describes the mistake and where it was reported.
+        cause: A short name of the mistake.
+        symptom: The effect that the user notices: a gradient is `missing`, `zero`, `nan` or
+            `wrong`, an error is raised (`raises`), a parameter is `stuck`, or a parameter gets an
+            unwanted gradient (`leak`).
+        names: The tensors that the report must name.
+        culprit: The code of the expressions at fault, the best first.
+        repair: Replacements in the source that fix the program.
+        term: The term of the loss that is at fault, if there are several.
     """
 
     broken: Program
@@ -113,12 +113,12 @@ class Story:
 
     @property
     def address(self) -> str:
-        """Where somebody reported it."""
+        """The address of the report by a user."""
         return (inspect.getdoc(self.broken) or "").splitlines()[-1]
 
     @property
     def source(self) -> tuple[str, int, int]:
-        """The source of the program, where its body begins in it, and its first line's number."""
+        """The source of the program, the start of its body, and its first line number."""
         lines, first = inspect.getsourcelines(self.broken)
         function = ast.parse(textwrap.dedent("".join(lines))).body[0]
         assert isinstance(function, ast.FunctionDef)
@@ -151,7 +151,7 @@ class Story:
 
 
 def compile_program(text: str, title: str, scope: dict[str, Any]) -> Program:
-    """Compile a program whose lines a traceback or a report can look up."""
+    """Compile a program so that tracebacks and reports can show its lines."""
     file = f"<repaired {title}>"
     linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
     namespace = dict(scope)
@@ -161,12 +161,12 @@ def compile_program(text: str, title: str, scope: dict[str, Any]) -> Program:
 
 
 class Stories(list[Story]):
-    """The stories of one file; called, it adds the program that stands below."""
+    """The stories of one file. As a decorator, it adds the program below."""
 
     def __call__(
         self, what: str, *, culprit: str | tuple[str, ...], repair: Mapping[str, str]
     ) -> Callable[[Program], Program]:
-        """Add the program that stands below.
+        """Return a decorator that adds a program.
 
         `what` is `symptom by cause: names`, or `symptom by cause in term: names`.
         """
@@ -188,7 +188,7 @@ GROUPS: list[Any] = []
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Start from one seed, and undo what a program leaves behind."""
+    """Start from a fixed seed, and undo the side effects of a program."""
     torch.manual_seed(0)
     with warnings.catch_warnings(), torch.enable_grad():
         warnings.simplefilter("ignore")
@@ -198,14 +198,14 @@ def undisturbed() -> Iterator[None]:
 
 
 def join_group_of_one() -> None:
-    """Make this process a group of its own, until the program has run."""
+    """Make this process a process group of its own while a program runs."""
     store = distributed.HashStore()  # type: ignore[attr-defined]
     distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
     GROUPS.append(distributed.group.WORLD)
 
 
 def run_recorded(program: Program) -> tuple[Training, Recording]:
-    """Run a program with its last recording, the values included."""
+    """Run a program; return its step and its last recording, with values."""
     recordings: list[Recording] = []
 
     @contextlib.contextmanager
@@ -218,7 +218,7 @@ def run_recorded(program: Program) -> tuple[Training, Recording]:
 
 
 class Outcome(NamedTuple):
-    """What came of a training step."""
+    """The results of a training step."""
 
     training: Training | None
     error: Exception | None
@@ -229,7 +229,7 @@ class Outcome(NamedTuple):
 
 
 def run(program: Program, names: list[str], record: Record = contextlib.nullcontext) -> Outcome:
-    """Run a program, and what is left of its last step."""
+    """Run a program and return the results of its last step."""
     with undisturbed():
         training, before, by_term = None, {}, {}
         try:
@@ -260,7 +260,7 @@ def _differentiate_terms(training: Training, names: list[str]) -> dict[str, list
 
 
 def symptoms(story: Story, outcome: Outcome) -> list[str]:
-    """Return what is wrong with each tensor that a story names, "" for nothing."""
+    """Return the symptom of each tensor that a story names; "" for none."""
     training, error, before, by_term = outcome
     lost = "does not require grad" in str(error)
     if training is None or (error and not lost):

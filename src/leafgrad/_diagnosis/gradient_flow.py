@@ -219,7 +219,7 @@ _RETURNING_TENSORS = {*dir(torch), *dir(torch.Tensor)} - {"grad", "backward"}
 
 
 class Arrival(NamedTuple):
-    """What is known about a gradient that arrives at an output of a node.
+    """The facts about a gradient that arrives at an output of a node.
 
     Attributes:
         doubt: A node on every path that may pass on no gradient; None if it is certain to arrive.
@@ -262,11 +262,11 @@ class GradientFlow:
                 self._propagate(node, successors, self.arrivals.get(node, {}))
 
     def at(self, edge: _autograd.Edge | None) -> Arrival | None:
-        """Return what is known about the gradient at a graph edge; None if none arrives."""
+        """Return the facts about the gradient at a graph edge; None if no gradient arrives."""
         return None if edge is None else self.arrivals.get(edge[0], {}).get(edge[1])
 
     def _add(self, node: Node, number: int, arrival: Arrival) -> None:
-        """Add a gradient to those that arrive at an output of a node."""
+        """Add a gradient to the sum that arrives at an output of a node."""
         arrived = self.arrivals.setdefault(node, {})
         known = arrived.get(number)
         arrived[number] = arrival if known is None else _sum_of_two(known, arrival)
@@ -350,12 +350,12 @@ def _needed_edges(
 
 
 def _sum_of_two(one: Arrival, other: Arrival) -> Arrival:
-    """Return what is known about the sum of two gradients."""
+    """Return the facts about the sum of two gradients: it is zero or missing only if both are."""
     return Arrival(one.doubt and other.doubt, one.zero and other.zero)
 
 
 def _sum_of_all(arrived: Arrivals) -> Arrival:
-    """Return what is known about the sum of the gradients at all outputs of a node."""
+    """Return the facts about the sum of the gradients at all outputs of a node."""
     return reduce(_sum_of_two, arrived.values())
 
 

@@ -66,7 +66,7 @@ class Paths:
         return is_old or is_guess or self.log.cut_of(state).operation in COPYING_WEIGHTS
 
     def cuts_before(self, tensor: Tensor) -> tuple[Cut, ...]:
-        """Return the cuts on the way to a tensor that has no graph, likeliest first."""
+        """Return the cuts behind which a tensor lost its graph, likeliest first."""
         state = self.flow.state_of(tensor)
         return self._cuts_at(() if state is None else self.flow.last_cuts([state]), tensor)
 
@@ -92,7 +92,7 @@ class Paths:
         return None if call is None or value is None else self._use(call, value)
 
     def shared_use(self, tensor: Tensor) -> Use | None:
-        """Return a call on the way to the outputs that read another leaf in the same memory."""
+        """Return a recorded call for the outputs that read another leaf in the same memory."""
         own, address = self.log.tape.value_of(tensor), _autograd.storage_identity(tensor)
         uses = (
             self._use(call, value)

@@ -73,7 +73,7 @@ COARSE = {
 
 @check("nan-input", "nan-value", runs_backward=True)
 def find_bad_values(situation: Situation) -> Iterator[Diagnosis]:
-    """Find the operations at which a value on the way to the loss stops being finite."""
+    """Find the operations that first return NaN or infinity in the computation of the loss."""
     trace = situation.trace_with_values
     if trace is None:
         yield from _in_outputs(situation)
@@ -125,7 +125,7 @@ def _not_checked(situation: Situation, variant: str, error: str) -> Diagnosis:
 
 @check("nan-gradient", "gradients-not-checked", runs_backward=True)
 def find_bad_gradients(situation: Situation) -> Iterator[Diagnosis]:
-    """Find the operations at which a gradient stops being finite, if all values were finite."""
+    """Find the operations whose backward first returns NaN or infinity for finite values."""
     trace = situation.backward_trace
     if trace is None:
         if situation.runs_backward and situation.trace and not situation.has_error:

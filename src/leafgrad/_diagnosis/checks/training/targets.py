@@ -88,9 +88,9 @@ def find_unexpected_gradients(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _lines_to_detach(situation: Situation, leaves: dict[Node, str | None]) -> Iterator[Source]:
-    """Yield the expressions at which a `detach()` stops all unexpected gradients.
+    """Yield the expressions closest to the loss that depend on unexpected parameters only.
 
-    All parameters behind such an expression are unexpected. It is the one closest to the loss.
+    A `detach()` at each of them stops all unexpected gradients.
     """
     graph = {node: _autograd.next_functions(node) for node in situation.live}
     kinds: dict[Node, set[bool]] = {}
@@ -158,8 +158,8 @@ def _shape_of(node: Node | None) -> tuple[int | str, ...] | None:
 def _broadcast_operand(node: Node, *, is_summed: bool) -> int | None:
     """Return the number of the operand of shape (N, 1) that is broadcast with one of shape (N,).
 
-    None if there is no such broadcast. A product counts only if it is summed: the sum of all
-    products is the product of two sums, which nobody computes that way.
+    None if there is no such operand. A product counts only if the loss sums it: the sum of all
+    products is a product of two sums, which nobody computes that way.
     """
     sizes, name = _shape_of(node), _autograd.node_name(node)
     if name == "MulBackward0":
