@@ -50,10 +50,7 @@ function leafgradSteps(root) {
     }
     mark(boxes, steps[at - 1]?.box);
     mark(arrows, ...(steps[at - 1]?.arrows ?? []));
-    mark(items, at - 1);
-    items.forEach((each, number) =>
-      number === at - 1 ? each.setAttribute("aria-current", "step") : each.removeAttribute("aria-current"),
-    );
+    items.forEach((each, number) => (each.ariaCurrent = number === at - 1 ? "step" : null));
     sentence.textContent = at ? items[at - 1].textContent : hint;
     find(".count").textContent = root.dataset.count.replace("$1", at).replace("$2", steps.length);
     find("ol").scrollTop = at ? items[at - 1].offsetTop - find("ol").offsetTop : 0;

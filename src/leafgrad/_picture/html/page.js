@@ -46,13 +46,9 @@ class View {
     });
   }
 
-  shape(number) {
-    return this.boxes[number].querySelector(":scope > :is(.box, .leaf)");
-  }
-
   paint(kind) {
-    this.boxes.forEach((_, number) => {
-      const { classList } = this.shape(number);
+    this.boxes.forEach((box, number) => {
+      const { classList } = box.querySelector(":scope > :is(.box, .leaf)");
       classList.remove(...[...classList].filter((name) => /^(heat|hue)-/.test(name)));
       if (this.heat[kind]?.marks[number]) classList.add(this.heat[kind].marks[number]);
     });
@@ -123,17 +119,14 @@ function next() {
   if (found.length) go(found[(found.indexOf(selected) + 1) % found.length]);
 }
 
-// Unpack the other views; an old browser has the first one alone.
+// Unpack the views that the page does not start with.
 async function unpack() {
   const bytes = Uint8Array.from(atob($("#rest").textContent), (each) => each.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   packed = await new Response(stream).json();
 }
 
-unpack().catch(() => {
-  for (const name of ["fold", "turn"]) button(name)?.remove();
-  way.replaceChildren();
-});
+unpack();
 
 function draw(number, direction) {
   const facts = packed[direction]?.[number];
@@ -267,9 +260,7 @@ document.addEventListener("pointermove", (event) => {
   }
 });
 
-document.addEventListener("pointerup", () => {
-  grip = null;
-});
+document.addEventListener("pointerup", () => (grip = null));
 
 stage.addEventListener("click", (event) => select(boxAt(event) < 0 ? null : boxAt(event)));
 stage.addEventListener("dblclick", (event) => enter(boxAt(event)));
