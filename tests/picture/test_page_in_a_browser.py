@@ -229,19 +229,6 @@ def test_colours_apply_to_each_view(opened: Opened) -> None:
     assert page.ask(f"[{{...{MARKS}}}[0], legend.textContent]") == ["", ""]
 
 
-def test_page_works_without_packed_views(tmp_path: Path, browser: Browser) -> None:
-    file = tmp_path / "old.html"
-    file.write_text(html(language).replace('id="rest">', 'id="rest">!'), "utf-8")
-    page = Page(browser, file.as_uri(), 1000, 700)
-    page.until("!document.querySelector('[data-do=fold]')")
-    assert page.ask(f"{BOXES}.length") == 6  # including the input
-    page.key("f")
-    page.key("d")
-    double_click(page, page.middle(box(1)))
-    assert page.ask(f"{BOXES}.length") == 6
-    assert page.ask("document.querySelector('nav').childElementCount") == 0
-
-
 # --- With the keyboard
 
 

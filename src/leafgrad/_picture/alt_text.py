@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from leafgrad._display.units import count, shape_text, size, torch_name
 from leafgrad._graph.graph import Graph
 from leafgrad._graph.memory import bytes_without_parameters
-from leafgrad._graph.nodes import SavedTensor, TracedInput, TracedNode
+from leafgrad._graph.nodes import SavedTensor, TracedNode
 from leafgrad._messages import message
 from leafgrad._picture.box import Box
 from leafgrad._picture.box_text import leaf_text, number_lines, output, turn_lines
@@ -20,18 +20,13 @@ def title(graph: Graph) -> str:
     return message("alt.title", nodes=count(len(graph.nodes), "node"))
 
 
-def input_title(source: TracedInput) -> str:
-    """Return the name of an input of the graph."""
-    return message("alt.input", name=source.name)
-
-
 def details(box: Box) -> Iterator[str]:
     """Yield all facts about a box, one per line."""
     times = message("tip.times", count=box.copies) if box.copies > 1 else ""
     if box.beyond is not None:
         yield message("tip.user" if box.beyond == "user" else "tip.beyond-input")
     if box.input is not None:
-        yield message("tip.input", input=input_title(box.input), times=times)
+        yield message("tip.input", input=message("alt.input", name=box.input.name), times=times)
         yield output(box, with_kind=True)
         for use in box.input.uses:
             yield message("tip.use", index=use.node, argument=use.argument)
@@ -91,7 +86,8 @@ def _module_in_words(box: Box) -> Iterator[str]:
 def _inputs_in_words(node: TracedNode) -> Iterator[str]:
     for edge in node.edges:
         if isinstance(edge, InputEdge):
-            yield message("tip.argument", argument=edge.argument, input=input_title(edge.input))
+            source = message("alt.input", name=edge.input.name)
+            yield message("tip.argument", argument=edge.argument, input=source)
         elif edge.target is None:
             yield message("tip.constant", number=edge.output_nr)
         else:

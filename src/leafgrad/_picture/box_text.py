@@ -172,10 +172,9 @@ def _range(norms: Sequence[float]) -> str:
 def _sizes(leaves: Sequence[TracedNode]) -> str:
     """Return the number of parameters, or of leaves if not all are parameters of known size."""
     sizes = [element_count(leaf.shapes[0]) for leaf in leaves]
-    known = [size for size in sizes if size is not None]
-    if len(known) < len(sizes) or any(leaf.module is None for leaf in leaves):
+    if None in sizes or any(leaf.module is None for leaf in leaves):
         return count(len(leaves), "leaf")
-    return count(sum(known), "parameter")
+    return count(sum(size or 0 for size in sizes), "parameter")
 
 
 def order_sign(node: TracedNode) -> str:

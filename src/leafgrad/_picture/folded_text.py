@@ -20,10 +20,8 @@ MOST_ROWS = 24
 MOST_KINDS = 20
 MOST_NAMES = 4
 
-FoldedText = tuple[list[str], str]
 
-
-def fold_to_text(graph: Graph) -> FoldedText:
+def fold_to_text(graph: Graph) -> tuple[list[str], str]:
     """Return a few lines for a whole graph, and how it was folded."""
     graph = with_derivatives(graph)
     if any(node.module is not None for node in graph.nodes):
@@ -31,7 +29,7 @@ def fold_to_text(graph: Graph) -> FoldedText:
     return _by_kind(graph)
 
 
-def _by_module(graph: Graph) -> FoldedText:
+def _by_module(graph: Graph) -> tuple[list[str], str]:
     """Return a row for each module, or for all whose paths differ in numbers, in order of use."""
     groups = defaultdict[Hashable, list[TracedNode]](list)
     for node in sorted(graph.nodes, key=lambda node: (node.created is None, node.created or 0)):
@@ -61,7 +59,7 @@ def _module_name(modules: Iterable[str | None]) -> str:
     return merge_names(paths) or message("modules.outermost")
 
 
-def _by_kind(graph: Graph) -> FoldedText:
+def _by_kind(graph: Graph) -> tuple[list[str], str]:
     """Return a row for each kind of node, the most frequent first."""
     groups = defaultdict[str, list[TracedNode]](list)
     for node in graph.nodes:

@@ -44,8 +44,6 @@ class ModuleBox:
 def match_modules(nodes: Sequence[TracedNode], patterns: Collection[str]) -> Boxes:
     """Return the boxes for modules whose paths match; of nested modules, for the outer one."""
     paths = {node.module for node in nodes}
-    if not patterns:
-        return dict.fromkeys(paths)
     return {
         path: next((p for p in outwards(path) if _matches(p, *patterns)), None) for path in paths
     }

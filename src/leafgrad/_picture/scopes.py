@@ -33,7 +33,8 @@ def scopes(graph: Graph, *, most_boxes: int, most_in_all: int) -> Iterator[Scope
     insides = _Insides(graph)
     known: set[str] = set()
     left = most_in_all
-    for path in insides.modules():
+    several = [path for path, nodes in insides.nodes.items() if len(nodes) > 1][::-1]
+    for path in sorted(several, key=lambda path: len(insides.viewer.levels.chain(path))):
         view = insides.view(path)
         if len(view) <= min(left, most_boxes):
             left -= len(view)
@@ -62,11 +63,6 @@ class _Insides:
                 self.nodes[path].append(node)
             for target in {edge.target for edge in node.edges} - {None}:
                 self.users[target or 0].append(node)
-
-    def modules(self) -> list[str]:
-        """Return the modules of several nodes, outer ones first."""
-        several = [path for path, nodes in self.nodes.items() if len(nodes) > 1][::-1]
-        return sorted(several, key=lambda path: len(self.viewer.levels.chain(path)))
 
     def view(self, path: str) -> View:
         """Return the view of a module: the modules within it, its own nodes, and its neighbours."""

@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from leafgrad import _autograd
-from leafgrad._display.markup import Markup, preformatted, visible
+from leafgrad._display.markup import visible
 from leafgrad._display.table import table
 from leafgrad._display.text_width import WIDTH, cells, elide, wrap
 from leafgrad._display.units import count, first_few, shape_text, torch_name
@@ -33,11 +33,6 @@ def text(graph: Graph) -> str:
     """Return a line for each node, or a summary if there are more nodes than fit."""
     body = _summary if len(graph.nodes) > MOST_NODES else _listing
     return "\n".join(map(visible, [*header(graph), "", *body(graph)]))
-
-
-def html(graph: Graph) -> Markup:
-    """Return the text for a notebook, in the colours of the page."""
-    return preformatted(text(graph))
 
 
 def header(graph: Graph) -> Iterator[str]:

@@ -68,8 +68,7 @@ def describe_pass(edge: TracedEdge, graph: Graph, *, is_first: bool) -> str:
 
 def _rule(node: TracedNode, edge: TracedEdge, graph: Graph) -> str:
     """Return the local derivative as a formula, if it is known and its tensors have names."""
-    others = [other for other in node.edges if other is not edge]
-    places = [edge.target, *(other.target for other in others)]
+    places = [edge.target, *(other.target for other in node.edges if other is not edge)]
     if node.name not in LOCAL or None in places:
         return ""
     names = [short_name(graph.nodes[place]) for place in places if place is not None]

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
-from leafgrad._display.markup import Markup, element, text
+from leafgrad._display.markup import Markup, element, preformatted, text
 from leafgrad._display.pages import MOST_CHARACTERS, document, embed_page, image, resource
 from leafgrad._graph.graph import Graph
 from leafgrad._messages import message, messages_of
@@ -41,7 +41,7 @@ def embedded_page(graph: Graph) -> str:
 
     If even the picture is too large, it is the text.
     """
-    instead, height = graph_text.html(graph), MOST_HEIGHT
+    instead, height = preformatted(graph_text.text(graph)), MOST_HEIGHT
     view = view_of(graph, fold=None)
     if len(view) <= MOST_IN_NOTEBOOK:
         drawing = draw_view(graph, view)
@@ -175,12 +175,9 @@ def _facts(
     ``opens`` has the number of the module that a box opens, -1 for none. ``heat`` has for each
     colour the class of each box, and the meaning of these classes.
     """
-    heats = {color: heat_of(view, color, hues) for color in colors}
     return {
         "opens": [numbers.get(box.path or "", -1) for box in view],
-        "heat": {
-            color: {"marks": heat.marks, "legend": heat.legend} for color, heat in heats.items()
-        },
+        "heat": {color: heat_of(view, color, hues)._asdict() for color in colors},
     }
 
 

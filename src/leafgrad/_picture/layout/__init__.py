@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from leafgrad._picture.layout.geometry import Edge, Extent, Layout, Point, Position
 from leafgrad._picture.layout.layers import assign_layers
-from leafgrad._picture.layout.routes import route_edges
+from leafgrad._picture.layout.routes import Router
 from leafgrad._picture.layout.tracks import tracks_of
 from leafgrad._picture.layout.x_coordinates import x_coordinates
 
@@ -30,7 +30,7 @@ def lay_out(boxes: Sequence[Extent], edges: Sequence[Edge]) -> Layout:
     layers = assign_layers(boxes, edges)
     tracks = tracks_of(boxes, edges, layers)
     xs = x_coordinates(edges, tracks)
-    return route_edges(boxes, edges, layers, tracks, xs)
+    return Router(boxes, edges, layers, tracks, xs).layout()
 
 
 def flip_layout(boxes: Sequence[Extent], layout: Layout) -> Layout:

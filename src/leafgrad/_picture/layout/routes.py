@@ -19,7 +19,7 @@ Tagawa and Toda: see `layout`.)
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from leafgrad._picture.layout.geometry import Edge, Extent, Layout, Point, Position
 from leafgrad._picture.layout.layers import Layers
@@ -32,40 +32,31 @@ GREATEST_GAP = 64.0
 GAP_TO_BEND = 1 / 10
 
 
-def route_edges(
-    boxes: Sequence[Extent],
-    edges: Sequence[Edge],
-    layers: Layers,
-    tracks: Tracks,
-    xs: Sequence[float],
-) -> Layout:
-    """Return the position of each box and the path of each edge."""
-    router = _Router(boxes=boxes, edges=edges, layers=layers, tracks=tracks, xs=xs)
-    tops, bottoms = router.layer_spans()
-    positions = tuple(
-        Position(x=xs[tracks.of_box[box]], top=tops[layer], layer=layer)
-        for box, layer in enumerate(layers.layer)
-    )
-    rights = [at.x + box.width / 2 for at, box in zip(positions, boxes, strict=True)]
-    lefts = [at.x - box.width / 2 for at, box in zip(positions, boxes, strict=True)]
-    return Layout(
-        positions=positions,
-        paths=router.paths(positions, tops, bottoms),
-        left=min([*lefts, *xs]),
-        right=max([*rights, *xs]),
-        height=bottoms[-1],
-    )
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Router:
-    """Computes the points on the path of each edge."""
+class Router(NamedTuple):
+    """Computes the position of each box and the path of each edge."""
 
     boxes: Sequence[Extent]
     edges: Sequence[Edge]
     layers: Layers
     tracks: Tracks
     xs: Sequence[float]
+
+    def layout(self) -> Layout:
+        """Return the position of each box and the path of each edge."""
+        tops, bottoms = self.layer_spans()
+        positions = tuple(
+            Position(x=self._x(box), top=tops[layer], layer=layer)
+            for box, layer in enumerate(self.layers.layer)
+        )
+        rights = [at.x + box.width / 2 for at, box in zip(positions, self.boxes, strict=True)]
+        lefts = [at.x - box.width / 2 for at, box in zip(positions, self.boxes, strict=True)]
+        return Layout(
+            positions=positions,
+            paths=self.paths(positions, tops, bottoms),
+            left=min([*lefts, *self.xs]),
+            right=max([*rights, *self.xs]),
+            height=bottoms[-1],
+        )
 
     def layer_spans(self) -> tuple[list[float], list[float]]:
         """Return the top and the bottom of each layer, with room for bends between layers."""

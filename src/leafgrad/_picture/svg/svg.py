@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from leafgrad._display.markup import Markup, coordinate, element, path, text
+from leafgrad._display.markup import Markup, coordinate, element, path, preformatted, text
 from leafgrad._graph.graph import Graph
 from leafgrad._messages import message
 from leafgrad._picture import text as graph_text
@@ -118,7 +118,7 @@ def html(graph: Graph) -> str:
     """Return the picture for a notebook, or the text if the picture would be too large."""
     view = view_of(graph, fold=None)
     if len(view) > MOST_IN_NOTEBOOK:
-        return graph_text.html(graph)
+        return preformatted(graph_text.text(graph))
     return scrolling_frame(graph, draw_view(graph, view))
 
 
