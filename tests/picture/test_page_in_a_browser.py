@@ -209,7 +209,10 @@ def test_keys_open_and_leave_modules(model: Page) -> None:
     assert model.ask(CHOICES) == ["all of Language"]
 
 
-MARKS = f"{BOXES}.map((_, n) => [...view.boxes[n].firstElementChild.classList].find(c => /^(heat|hue)-/.test(c)) ?? '')"
+MARKS = (
+    f"{BOXES}.map((one) => [...one.firstElementChild.classList])"
+    ".map((all) => all.find(c => /^(heat|hue)-/.test(c)) ?? '')"
+)
 PAINT = "(color.value = '{}', color.dispatchEvent(new Event('change')))"
 
 

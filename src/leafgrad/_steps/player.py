@@ -29,13 +29,14 @@ def draw(graph: Graph) -> Drawing:
 def page(graph: Graph) -> str:
     """Write a page that holds nothing else."""
     name = message("player.title", graph=title(graph))
-    content = element("main", fragment(graph))
+    content = element("main", element("h1", text(name)), fragment(graph))
     return document(name, PAGE, content, resource("leafgrad._steps", "player.js"))
 
 
 PAGE = """
 :root{color-scheme:light dark}
 body{margin:1rem;font:16px/1.5 system-ui,sans-serif}
+h1{position:absolute;clip-path:inset(50%)}
 """
 
 
