@@ -21,10 +21,10 @@ class Graph:
     """The nodes of a graph and properties computed from them; the drawing code takes this class.
 
     Attributes:
-        nodes: Every node, each one before its successors; ``nodes[i].index == i``.
-        roots: The nodes at which a backward from the outputs would start.
-        modules: The modules that nodes belong to and those around them, where they are known.
-        inputs: The named tensors that need no gradient and that nodes keep, such as data.
+        nodes: All nodes, each one before its successors; ``nodes[i].index == i``.
+        roots: The nodes where a backward pass from the outputs starts.
+        modules: The modules that nodes belong to, and the modules that contain these, if known.
+        inputs: The named tensors that need no gradient and that nodes saved, such as data.
     """
 
     nodes: tuple[TracedNode, ...]

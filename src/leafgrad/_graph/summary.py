@@ -72,7 +72,7 @@ class TensorSummary:
 
 
 def _facts(summary: TensorSummary, digits: int = 5) -> Iterator[str]:
-    """Yield texts: the mean and norm as far as known, then the numbers of NaNs and infinities."""
+    """Yield texts: the mean and norm as far as known, then the counts of NaNs and infinities."""
     if summary.mean is not None:
         yield message("summary.mean", value=number_text(summary.mean))
     if summary.norm is not None:
@@ -90,7 +90,7 @@ def worst_of(summaries: Iterable[TensorSummary | None]) -> NotFinite | None:
 
 
 def brief_text(summary: TensorSummary) -> str:
-    """Return a single number; for several, their norm and the number of NaNs and infinities."""
+    """Return a short text: the number, or the norm of several and counts of NaNs and infinities."""
     if summary.unread is not None:
         return message("unread.brief")
     if summary.numbers is not None and len(summary.numbers) == 1:
