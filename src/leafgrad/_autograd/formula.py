@@ -99,7 +99,7 @@ def sample_gradients(node: Node) -> list[torch.Tensor]:
     return [gradient for gradient in sample_backward(node)[1] if gradient is not None]
 
 
-def sample_backward(node: Node) -> tuple[list[torch.Tensor], Sequence[torch.Tensor | None]]:
+def sample_backward(node: Node) -> tuple[list[torch.Tensor], list[torch.Tensor | None]]:
     """Run a node's backward on sample gradients that require grad, outside of the engine.
 
     The samples are distinct numbers between 1 and 2: differences of equal numbers would cancel out.
@@ -109,7 +109,7 @@ def sample_backward(node: Node) -> tuple[list[torch.Tensor], Sequence[torch.Tens
     """
     run: Any = node
     sent = [_sample_gradient(output).requires_grad_() for output in run._input_metadata]
-    return sent, call_backward(node, *sent)
+    return sent, [*call_backward(node, *sent)]
 
 
 def _sample_gradient(output: Any) -> torch.Tensor:
