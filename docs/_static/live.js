@@ -2,7 +2,7 @@
 
 // --- The tape
 
-// A tape like PyTorch's: a tensor remembers the operation that computed it, and its inputs.
+// A small autograd: each tensor stores the operation that computed it, and its inputs.
 // Values are numbers or short vectors.
 class Tensor {
   static count = 0;
@@ -15,7 +15,7 @@ class Tensor {
 
 const leaf = (text, value) => Object.assign(new Tensor(value), { text, requiresGrad: true });
 
-// Extend a function of numbers to vectors, where a number goes with every element.
+// Extend a function of numbers to vectors, element by element; a number is broadcast.
 const each = (compute) => (...values) => {
   const size = values.find(Array.isArray)?.length;
   const pick = (n) => values.map((value) => (Array.isArray(value) ? value[n] : value));
@@ -24,8 +24,8 @@ const each = (compute) => (...values) => {
 const size = (value) => [value].flat().length;
 const total = (value) => [value].flat().reduce((sum, one) => sum + one, 0);
 
-// The value of each operation, and a rule per input: what it gets of the gradient g. Rules are
-// operations of the tape themselves, so that a gradient has a gradient.
+// For each operation: a function for its value, and for each input a rule for its gradient, given
+// the gradient g of the output. Rules use recorded operations, so a gradient has a gradient.
 const operations = {
   add: [each((a, b) => a + b), (g) => g, (g) => g],
   sub: [each((a, b) => a - b), (g) => g, (g) => op.neg(g)],
@@ -51,12 +51,12 @@ for (const [name, [compute, ...rules]] of Object.entries(operations))
     return new Tensor(compute(...tensors.map(({ value }) => value)), { name, rules }, tensors);
   };
 
-// The inputs that get a gradient, with their places.
+// The inputs that require grad, with their positions.
 const edges = ({ inputs }) => [...inputs.entries()].filter(([, input]) => input.requiresGrad);
 
-// Return the gradient of a result for each tensor on the way. As in PyTorch's engine a node waits
-// for all its gradients; of those that are ready, leaves go first, then the newest. `visit` gets
-// each node in turn, and each of its edges with the gradient that goes along it.
+// Return the gradient of a result for each tensor that it was computed from. As in PyTorch, a node
+// waits until every gradient that will reach it has arrived. Among the nodes that are ready, leaves
+// go first, then the most recent. `visit` is called for each node, then for each of its edges.
 function backward(root, visit = () => {}) {
   const missing = new Map();
   const reached = new Set([root]);
@@ -105,7 +105,7 @@ function evaluate(source, names) {
     return names[token] ?? (at--, fail());
   };
   const closed = (inside) => (next() === ")" ? (at++, inside) : fail());
-  // Read an operand and all that binds at least as strongly as `least`.
+  // Parse an operand and the operators after it whose precedence is at least `least`.
   const sum = (least) => {
     const from = tokens[at]?.index;
     const named = (tensor) => {
@@ -139,7 +139,7 @@ function mark(name, attributes, ...children) {
   return `<${name}${written.join("")}>${children.join("")}</${name}>`;
 }
 
-// A picture of this size, whose coordinates begin at (left, top).
+// Return an SVG of this size; (left, top) is its top left corner.
 function picture(look, label, [left, top, width, height], ...children) {
   const size = { viewBox: `${left} ${top} ${width} ${height}`, style: `width:${width}px` };
   const about = { class: `leafgrad-graph ${look}`, role: "img", "aria-label": label };
@@ -149,7 +149,7 @@ function picture(look, label, [left, top, width, height], ...children) {
 const words = (x, y, anchor, text) =>
   mark("text", { x, y, style: `text-anchor:${anchor}` }, escaped(text));
 
-// Two axes, and between them curves, dots and arrows in the units of the axes.
+// A plot: two axes with curves, dots and arrows, in the units of the axes.
 class Plot {
   static WIDTH = 320;
 
@@ -178,7 +178,7 @@ class Plot {
     this.inside += mark("circle", { class: "dot", cx: this.x(x), cy: this.y(y), r: 5 });
   }
 
-  // A line through a point of the curve, which touches it if its slope is right.
+  // Draw a line through a point of the curve; with the right slope it is the tangent.
   line(x, y, slope) {
     this.curve(this.ends.map((end) => [end, y + slope * (end - x)]), "tangent");
     this.dot(x, y);
@@ -210,8 +210,8 @@ class Plot {
 
 const GAP = 30;
 
-// The graph of a result as the library draws it: the root on top, an arrow for each gradient.
-// `facts` returns what to write of a tensor: its value, its gradient, and whether it is freed.
+// The graph of a result, drawn like the library's: the root on top, an arrow for each gradient.
+// `facts` returns the value and the gradient of a tensor, and whether its node was freed.
 class Graph {
   constructor(root, facts) {
     Object.assign(this, { root, facts, rows: new Map(), middles: new Map(), arrows: [], right: 0 });
@@ -226,15 +226,15 @@ class Graph {
     this.place(root);
   }
 
-  // Put each tensor below all that were computed from it.
+  // Put each tensor in a row below all tensors computed from it.
   sink(tensor, row) {
     if (this.rows.get(tensor) >= row) return;
     this.rows.set(tensor, row);
     for (const [, input] of edges(tensor)) this.sink(input, row + 1);
   }
 
-  // Put each tensor above the columns that are only for it: those of its inputs, or of arrows that
-  // pass other rows. If other tensors have taken them all, it gets a new one.
+  // Place each tensor above the middle of its own columns: the columns of its inputs, and of arrows
+  // that pass rows. If all its inputs have a place already, the tensor gets a new column.
   place(tensor) {
     const own = [];
     for (const [place, input] of edges(tensor)) {
@@ -279,7 +279,7 @@ class Graph {
     return mark("g", { class: "part" }, outline, around, ...this.lines(tensor).map(line));
   }
 
-  // Arrows that leave a box, or arrive there, are side by side.
+  // Return the x of both ends of an arrow; arrows at one side of a box are 14 pixels apart.
   ends(arrow) {
     return ["tensor", "input"].map((end) => {
       const beside = this.arrows.filter((other) => other[end] === arrow[end]);
@@ -316,7 +316,7 @@ class Graph {
 
 // --- The figures
 
-// What a figure shows of its controls: numbers, pictures, and the key of the sentence about them.
+// For each kind of figure, compute what it shows: numbers, pictures and the key of its sentence.
 // docs/figures/figures.toml has the controls and the sentences.
 const figures = {
   valley(figure) {
@@ -372,7 +372,7 @@ const figures = {
     return { numbers, pictures: [plot] };
   },
 
-  // The graph of the expression, as the actions below have left it.
+  // Draw the graph of the expression in the state that the actions below have left.
   graph(figure) {
     const { result, arrived, freed, grads } = figure;
     const facts = (tensor) => {
@@ -388,7 +388,7 @@ const figures = {
   },
 };
 
-// The expression at a value of its leaf, its slope, and the slope of that.
+// Return the value of the expression at a point, its slope, and the slope of its slope.
 function slopesAt(figure, name, at) {
   const input = leaf(name, at);
   const result = figure.compute({ [name]: input });
@@ -397,8 +397,8 @@ function slopesAt(figure, name, at) {
   return { value: result.value, slope: slope.value, second: second ?? 0 };
 }
 
-// What happens as values change and buttons are pressed: figures.toml lists the names. The last
-// name, or what it returns, is the key of the sentence.
+// The actions of buttons and sliders; figures.toml lists their names. The sentence is the one whose
+// key the last action returns, else the one with its name.
 const actions = {
   step(figure) {
     figure.sliders[0].value = figure.numbers.next;
@@ -427,7 +427,7 @@ const actions = {
     }
     return result.requiresGrad ? null : "constant";
   },
-  // The same, and free what the nodes have saved.
+  // Do the same, and free the tensors that the nodes have saved.
   free: (figure) => actions.backward(figure, true) ?? (figure.freed.size ? null : "kept"),
 };
 
@@ -481,7 +481,7 @@ class Figure {
     return Object.fromEntries(this.sliders.map(({ name, valueAsNumber }) => [name, valueAsNumber]));
   }
 
-  // Compute the expression, which has to be a number.
+  // Compute the expression; throw an error if the result is not a single number.
   compute(leaves) {
     const constants = Object.entries(this.spec.constants ?? {});
     const names = Object.fromEntries(constants.map(([name, value]) => [name, new Tensor(value)]));

@@ -1,1 +1,1 @@
-"""What every report is made of: cards, tables, units, markup, pages."""
+"""Building blocks of all reports: cards, tables, units, markup and pages."""

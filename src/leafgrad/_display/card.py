@@ -1,4 +1,4 @@
-"""A card: a title, rows of facts and sentences about them."""
+"""A card: a title, a table of facts, and sentences that follow from them."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ class Card:
     """The contents of a card.
 
     Attributes:
-        title: The value's name and what it is.
-        rows: Pairs of a fact's name and the fact.
-        sentences: What follows from the facts.
+        title: The name of the value, and what it is.
+        rows: Pairs of a fact's name and its value.
+        sentences: Conclusions from the facts.
     """
 
     title: str
@@ -24,7 +24,7 @@ class Card:
     sentences: tuple[str, ...]
 
     def to_text(self) -> str:
-        """Return the card for a terminal, aligned and wrapped below 80 columns."""
+        """Return the card as text for a terminal, at most 79 columns wide."""
         width = max(cells(name) for name, _ in self.rows)
         rows = (f"  {name}{'':{width - cells(name)}}  {fact}" for name, fact in self.rows)
         lines = (x for one in self.sentences for x in wrap(f"  - {visible(one)}", WIDTH, "    "))
@@ -32,11 +32,11 @@ class Card:
 
 
 class ShownAsCard(ABC):
-    """A value that a terminal and a notebook show as a card."""
+    """Base class of values that print as a card, in a terminal and in a notebook."""
 
     @abstractmethod
     def _card(self) -> Card:
-        """Return the card of the value."""
+        """Return the card that describes the value."""
 
     def __str__(self) -> str:
         return self._card().to_text()

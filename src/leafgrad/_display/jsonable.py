@@ -1,4 +1,4 @@
-"""Values as JSON types."""
+"""Conversion of reports to JSON types."""
 
 from math import isfinite
 from typing import Any
@@ -7,15 +7,12 @@ from leafgrad._display.units import torch_name
 
 
 def fields_as_json(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass by name, as JSON types."""
+    """Return the fields of a dataclass as a dictionary of JSON types."""
     return {name: json_types(getattr(value, name)) for name in value.__dataclass_fields__}
 
 
 def json_types(value: Any) -> Any:
-    """Return a value as JSON types; data types and devices become names.
-
-    What JSON has no number for, such as NaN and complex numbers, is text.
-    """
+    """Return a value as JSON types; data types and devices become names, NaN becomes text."""
     if value is None or isinstance(value, int | str):
         return value
     if isinstance(value, float):  # JSON has no NaN and no infinity

@@ -1,4 +1,4 @@
-"""HTML and SVG markup. Text is escaped here only, so that no name can inject markup."""
+"""HTML and SVG elements from text. Only this file escapes text, so no name can inject markup."""
 
 import unicodedata
 from html import escape
@@ -11,15 +11,14 @@ UNSEEN = ("Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp")
 
 
 def text(content: object) -> Markup:
-    """Escape a text, after `visible`."""
+    """Return a text as markup, with special characters escaped and invisible ones replaced."""
     return Markup(escape(visible(str(content))))
 
 
 def visible(content: str) -> str:
-    """Replace invisible characters: controls, direction marks, surrogates.
+    """Replace invisible characters, such as controls and direction marks, by a replacement mark.
 
-    XML knows no escape for most of them, and a mark that turns text around would turn what
-    follows, too.
+    XML cannot escape most of them, and a direction mark would also reverse the text after it.
     """
     if content.isprintable():
         return content
@@ -30,7 +29,10 @@ def visible(content: str) -> str:
 
 
 def element(name: str, *content: Markup, **attributes: object) -> Markup:
-    """Return an element; ``_`` in names of attributes becomes ``-``, and `class_` ``class``."""
+    """Return an HTML or SVG element.
+
+    In attribute names, ``_`` becomes ``-``, and `class_` becomes ``class``.
+    """
     written = ""
     for key, value in attributes.items():
         shown = coordinate(value) if isinstance(value, float) else value
@@ -40,16 +42,16 @@ def element(name: str, *content: Markup, **attributes: object) -> Markup:
 
 
 def preformatted(lines: str) -> Markup:
-    """Return lines of text as they are, in the colours of the page."""
+    """Return lines of text as an HTML `pre` element in the colours of the page."""
     style = "color: inherit; background: none; overflow-x: auto"
     return Markup(f'<pre style="{style}">{escape(lines)}</pre>')
 
 
 def coordinate(value: float) -> str:
-    """Return a length to a tenth of a pixel."""
+    """Return a length as text, rounded to a tenth of a pixel."""
     return f"{value:.1f}".removesuffix(".0")
 
 
 def path(start: tuple[float, float], *steps: str) -> str:
-    """Return a path from a point, with steps in SVG's notation."""
+    """Return the `d` attribute of an SVG path from a start point and further path commands."""
     return f"M{coordinate(start[0])} {coordinate(start[1])}{''.join(steps)}"

@@ -1,4 +1,4 @@
-"""HTML pages, and how to show them in a notebook or a browser."""
+"""HTML documents, and how a notebook or a browser shows them."""
 
 import base64
 import hashlib
@@ -16,10 +16,10 @@ from leafgrad._display.markup import Markup, element, text
 from leafgrad._messages import language, message
 
 Bundle = dict[str, str]
-"""What a notebook may show, by the kind of it."""
+"""The forms of a value that a notebook can show, by MIME type."""
 
 MOST_CHARACTERS = 1_000_000
-"""How long a page may be that goes into a notebook, which is a file that one keeps."""
+"""The greatest length of a page in a notebook, which is saved with it."""
 
 FRAME = "leafgrad-page"
 
@@ -31,15 +31,14 @@ def running_shell() -> Any:
 
 
 def in_notebook() -> bool:
-    """Return whether this is the kernel of a notebook."""
+    """Return whether this code runs in a Jupyter notebook."""
     return hasattr(running_shell(), "kernel")
 
 
 def bundle_of(value: Any, page: Callable[[], str]) -> Bundle:
-    """Return what IPython shows of a value: a page in a notebook, nothing in a terminal.
+    """Return what IPython displays for a value: the page in a notebook, nothing in a terminal.
 
-    Where no IPython runs, what asks, such as the builder of a site, gets the picture that stands
-    still.
+    Without IPython, as when a site is built, it is the HTML without scripts.
     """
     if in_notebook():
         return {"text/plain": str(value), "text/html": page()}
@@ -49,10 +48,10 @@ def bundle_of(value: Any, page: Callable[[], str]) -> Bundle:
 
 
 def embed_page(page: str, *, name: str, height: float, instead: Markup) -> Markup:
-    """Put a page into a frame, with a fallback for a notebook that is not trusted.
+    """Return a page in an HTML frame, with a fallback for notebooks that are not trusted.
 
-    JupyterLab leaves out frames and stylesheets of notebooks that were not run there, and keeps
-    what is `instead`, which the stylesheet hides.
+    JupyterLab removes frames and stylesheets from such notebooks. Then the fallback appears, which
+    the stylesheet otherwise hides.
     """
     source = page.replace("&", "&amp;").replace("'", "&#39;")
     frame = (
@@ -77,7 +76,7 @@ STYLE = f"""
 
 
 def image(picture: str, *, name: str) -> Markup:
-    """Return an SVG as an image, which sanitizers leave intact."""
+    """Return an SVG as an HTML image, which sanitizers of notebooks keep."""
     data = base64.b64encode(picture.encode()).decode()
     source = Markup(f"data:image/svg+xml;base64,{data}")
     shown = element("img", alt=name, src=source, style="max-width: none")
@@ -85,7 +84,7 @@ def image(picture: str, *, name: str) -> Markup:
 
 
 def show(value: object, page: Callable[[], str]) -> None:
-    """Show a value in the running notebook, else its page in a browser."""
+    """Show a value in the running notebook, or its page in a browser."""
     if in_notebook():
         import_module("IPython.display").display(value)
         return
@@ -97,7 +96,7 @@ def show(value: object, page: Callable[[], str]) -> None:
 
 
 def document(title: str, style: str, content: Markup, code: Markup) -> str:
-    """Return a page in which `code` is the only script that may run."""
+    """Return an HTML document in which `code` is the only script that may run."""
     digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     head = element(
@@ -113,5 +112,5 @@ def document(title: str, style: str, content: Markup, code: Markup) -> str:
 
 
 def resource(package: str, name: str) -> Markup:
-    """Read a file of a package."""
+    """Return the text of a file in a package, such as a stylesheet."""
     return Markup(files(package).joinpath(name).read_text("utf-8"))

@@ -1,4 +1,4 @@
-"""Columns of text, aligned."""
+"""Tables of text with aligned columns."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,7 @@ from leafgrad._display.text_width import cells, elide
 
 BETWEEN = "  "
 STEPS = (32, 24, 16, 12, 7)
-"""Widths that columns are cut to, one after the other, until a table fits."""
+"""The widths to which columns are cut, in turn, until a table fits."""
 
 
 def table(
@@ -17,11 +17,14 @@ def table(
     width: int | None = None,
     least: int = STEPS[-1],
 ) -> list[str]:
-    """Align cells in columns, those in `right` to the right; empty columns vanish.
+    """Return the lines of a table; the first row is its heading, and empty columns are left out.
 
-    The first row is the heading, which alone does not keep a column. Where the table is wider than
-    `width`, cells lose their middle, those of the last column first, but for numbers to the right
-    and for columns that are to stay `whole`. No column gets narrower than `least` by that.
+    Args:
+        rows: The cells of each row.
+        right: The columns to align to the right; these are never cut.
+        whole: Other columns that are never cut.
+        width: The width at which cells lose their middle, from the last column on.
+        least: The least width to which a column may be cut.
     """
     columns = {
         number: column for number, column in enumerate(zip(*rows, strict=True)) if any(column[1:])
@@ -38,7 +41,7 @@ def table(
 
 
 def _fit(widths: dict[int, int], shrinking: Sequence[int], room: int, least: int) -> None:
-    """Narrow the columns in turn until they fit, a step at a time."""
+    """Narrow the given columns in steps, one after the other, until the table fits into `room`."""
     for step in STEPS:
         for number in shrinking:
             excess = sum(widths.values()) - room
@@ -48,6 +51,7 @@ def _fit(widths: dict[int, int], shrinking: Sequence[int], room: int, least: int
 
 
 def _align(cell: str, width: int, *, is_right: bool) -> str:
+    """Return a cell padded with spaces, or cut, to the width of its column."""
     shown = elide(cell, width)
     padding = " " * (width - cells(shown))
     return padding + shown if is_right else shown + padding

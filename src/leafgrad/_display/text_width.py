@@ -11,7 +11,7 @@ GAP = "..."
 
 
 def cells(text: str) -> int:
-    """Return the columns that a text takes: two for a wide letter, none for an accent."""
+    """Return how many terminal columns a text takes: two for a wide letter, none for an accent."""
     if text.isascii():
         return len(text)
     spacing = (one for one in text if not unicodedata.combining(one))
@@ -21,16 +21,16 @@ def cells(text: str) -> int:
 _WORD = re.compile(
     f" *[\uff08\u201c]*(?:[\u4e00-\u9fff]|[^ {WIDE[1:]}+)?(?:(?![\uff08\u4e00-\u9fff]){WIDE})*"
 )
-"""A word or a Chinese character, with the marks that cannot be parted from it."""
+"""A word or a Chinese character, with the punctuation that must stay on its line."""
 
 
 def wrap(text: str, width: int, indent: str = "", **options: bool) -> list[str]:
-    """Break a text into lines, between words and between Chinese characters.
+    """Return a text as lines of at most `width` columns, broken between words.
 
     Args:
-        text: The text.
-        width: How many columns a line has.
-        indent: What each line but the first begins with.
+        text: The text, in English or Chinese.
+        width: The greatest number of columns.
+        indent: The text before each line but the first.
         options: Options of ``textwrap.wrap``, for a text without Chinese.
     """
     if cells(text) == len(text):
@@ -47,7 +47,7 @@ _NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d.]*(?:e[-+]?\d+)?")
 
 
 def elide(text: str, width: int) -> str:
-    """Shorten a text that is too long: replace its middle by "...", most of it before the end.
+    """Shorten a text to a width: replace its middle by "...", and keep more of its end.
 
     A number at the cut is left out whole: the rest of it would read as another number.
     """
@@ -69,9 +69,9 @@ def elide(text: str, width: int) -> str:
 
 
 OF_LATIN = 0.63
-"""Monospaced fonts are 0.55 to 0.62 of their size wide."""
+"""The width of a Latin letter as a share of the font size; monospaced fonts have 0.55 to 0.62."""
 
 
 def width(text: str, size: float) -> float:
-    """Return an upper estimate of a text's width in a monospaced font of a size."""
+    """Return an upper estimate of the width of a text in pixels, in a monospaced font."""
     return size * OF_LATIN * cells(text)

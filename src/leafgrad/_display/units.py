@@ -8,7 +8,7 @@ STEP = 1024
 
 
 def size(nbytes: int) -> str:
-    """Return a number of bytes in a unit that leaves at most four digits before the point."""
+    """Return a number of bytes as text with a unit, such as "32.5 KiB"."""
     scaled, unit = float(nbytes), "B"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if abs(scaled) < STEP:
@@ -18,18 +18,18 @@ def size(nbytes: int) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Return a number and its noun, one of ``counts`` in the messages."""
+    """Return a number with its noun in the singular or plural, such as "3 nodes"."""
     return message(f"counts.{noun}", count=number)
 
 
 def first_few(texts: Sequence[str], most: int) -> str:
-    """Return up to `most` texts, and the number of the others."""
+    """Return the first `most` texts separated by commas, and how many are left out."""
     left = [message("lists.more", count=len(texts) - most)] if len(texts) > most else []
     return message("lists.comma").join([*texts[:most], *left])
 
 
 def shape_text(sizes: tuple[int | str, ...] | None) -> str:
-    """Return a shape as Python writes a tuple, ``nested`` for a strided nested tensor."""
+    """Return a shape as Python writes a tuple; "nested" for a strided nested tensor."""
     if sizes is None:
         return "nested"
     comma = "," if len(sizes) == 1 else ""
@@ -37,5 +37,5 @@ def shape_text(sizes: tuple[int | str, ...] | None) -> str:
 
 
 def torch_name(value: object) -> str:
-    """Return the name of a data type, a layout or a device, without ``torch.`` before it."""
+    """Return the name of a data type, layout or device without the leading ``torch.``."""
     return str(value).removeprefix("torch.")

@@ -1,1 +1,1 @@
-"""What is shown of a graph, in every format."""
+"""Pictures, pages and texts of a traced graph, and the decision what they show."""

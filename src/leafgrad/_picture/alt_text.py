@@ -1,4 +1,4 @@
-"""The title of a picture, and the tooltips of its boxes."""
+"""The title of a picture of a graph, and the tooltip of each box."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ MOST_LEAVES = 12
 
 
 def title(graph: Graph) -> str:
-    """Return the title of a picture."""
+    """Return the title of a picture, such as "Autograd graph of 12 nodes"."""
     return message("alt.title", nodes=count(len(graph.nodes), "node"))
 
 
 def details(box: Box) -> Iterator[str]:
-    """Yield all facts about a box, one per line."""
+    """Yield the lines of the tooltip of a box: everything known about its node, module or input."""
     times = message("tip.times", count=box.copies) if box.copies > 1 else ""
     if box.beyond is not None:
         yield message("tip.user" if box.beyond == "user" else "tip.beyond-input")
@@ -42,7 +42,7 @@ def details(box: Box) -> Iterator[str]:
 
 
 def _node_in_words(box: Box, times: str) -> Iterator[str]:
-    """Yield what is known of a node, or of the first of several alike."""
+    """Yield the tooltip lines of a node; of several equal nodes, for the first one."""
     node = box.node
     yield message("tip.node", index=node.index, name=node.name, times=times)
     yield from (message("tip.tensor", name=name) for name in node.tensor_names)
@@ -66,7 +66,7 @@ def _node_in_words(box: Box, times: str) -> Iterator[str]:
 
 
 def _module_in_words(box: Box) -> Iterator[str]:
-    """Yield the kinds of node in a module, its saved tensors and its leaves."""
+    """Yield the tooltip lines of a module: its operations, its saved tensors and its leaves."""
     yield message("tip.output", output=output(box, with_kind=True))
     if box.beyond is not None:
         return
@@ -84,6 +84,7 @@ def _module_in_words(box: Box) -> Iterator[str]:
 
 
 def _inputs_in_words(node: TracedNode) -> Iterator[str]:
+    """Yield a tooltip line for each input of an operation: its source node or "constant"."""
     for edge in node.edges:
         if isinstance(edge, InputEdge):
             source = message("alt.input", name=edge.input.name)
@@ -98,6 +99,7 @@ def _inputs_in_words(node: TracedNode) -> Iterator[str]:
 
 
 def _saved_in_words(saved: SavedTensor) -> str:
+    """Return the tooltip line of a saved tensor: name, shape, data type, bytes and versions."""
     if saved.state != "live":
         return f"{message(f'nodes.saved.{saved.state}')} {saved.name}"
     shape, dtype = shape_text(saved.shape), torch_name(saved.dtype)

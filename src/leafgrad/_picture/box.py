@@ -1,4 +1,4 @@
-"""The contents of a picture as values, which every writer of pictures and steps reads."""
+"""The data behind a picture: its boxes, which the drawing code and the stepper read."""
 
 from dataclasses import dataclass
 
@@ -10,11 +10,11 @@ from leafgrad._picture.module_boxes import Beyond
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FoldedLeaf:
-    """A leaf that is shown within the box of a node that leads to it.
+    """A leaf tensor shown as a pill inside the box of the node that uses it.
 
     Attributes:
-        name: Its name, with a star for each number that differs between the leaves it stands for.
-        uses: The number of edges that lead to it.
+        name: Its name, with a star for each number that differs between copies of the box.
+        uses: The number of edges of the graph that lead to it.
         alike: The leaves that it stands for, one for each copy of the box.
     """
 
@@ -24,25 +24,25 @@ class FoldedLeaf:
 
     @property
     def node(self) -> TracedNode:
-        """The first of the leaves."""
+        """The first leaf that it stands for."""
         return self.alike[0]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Box:
-    """A box that stands for a node or the nodes of a module, and for copies of these.
+    """A box of a picture: one node or one module, or several equal copies drawn once.
 
     Attributes:
-        alike: The nodes of each copy.
-        edges: The indices of the boxes that it leads to.
-        name: None for a node. For a module its path, with a star for each number that differs
-            between the copies.
-        path: The path of the module; of several copies, of the first.
-        module: The facts about that module, if known.
-        leaves: The leaves that are shown within it.
+        alike: For each copy, its nodes.
+        edges: The indices of the boxes that its arrows lead to.
+        name: The path of its module, with a star for each number that differs between the copies.
+            None for a node.
+        path: The path of its module in the first copy.
+        module: The module itself, if the trace knows it.
+        leaves: The leaves that are drawn as pills inside the box.
         results: For a module, the shapes of its outputs that other boxes use.
         is_root: Whether a backward pass starts there.
-        beyond: Its side, if it lies outside the module that the picture shows.
+        beyond: Whether it uses or feeds the module that the picture shows, if it lies outside.
         block: A number that the boxes of one repeated part share; None outside such parts.
     """
 
@@ -59,7 +59,7 @@ class Box:
 
     @property
     def copies(self) -> int:
-        """The number of copies that it stands for."""
+        """The number of equal copies that the box stands for."""
         return len(self.alike)
 
     @property
@@ -74,17 +74,17 @@ class Box:
 
     @property
     def input(self) -> TracedInput | None:
-        """The input of the graph that the box stands for, if it stands for one."""
+        """The input of the graph that the box stands for; None for a node or a module."""
         return self.node.input if isinstance(self.node, InputNode) else None
 
     @property
     def title(self) -> str | None:
-        """The name, with the class of the module if known; None for a node."""
+        """The name of the module, with its class if known; None for a node."""
         return self.name if self.name is None else title_with_class(self.name, self.module)
 
     @property
     def saved(self) -> list[SavedTensor]:
-        """The saved tensors of the first copy."""
+        """The tensors that the nodes of the first copy saved for backward."""
         return [saved for node in self.members for saved in node.saved]
 
 
@@ -93,7 +93,10 @@ View = tuple[Box, ...]
 
 
 def title_with_class(path: str, module: TracedModule | None) -> str:
-    """Return a path with the class of its module, unless the path begins with the class."""
+    """Return a module path with its class, as in "head: Linear".
+
+    A path that begins with the class stays as it is.
+    """
     if module is None or path.partition("-")[0] == module.class_name:
         return path
     return f"{path}: {module.class_name}"

@@ -1,4 +1,4 @@
-"""The text in the boxes of a picture."""
+"""The lines of text inside the boxes of a picture."""
 
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, get_args
@@ -28,12 +28,11 @@ Style = Literal["name", "tensor", "fact", "alarm", "leaf", "frozen", "value", "g
 
 
 class Line(NamedTuple):
-    """One line of text.
+    """One line of text in a box.
 
     Attributes:
         text: The text.
-        style: What it is: the name, the tensor with its shape, another fact, something that is
-            wrong, a leaf within the box, frozen parameters, a value or a gradient.
+        style: What the line shows, which decides its colour and shape.
     """
 
     text: str
@@ -41,7 +40,7 @@ class Line(NamedTuple):
 
 
 def lines(box: Box, *, made: str, direction: Direction) -> Iterator[Line]:
-    """Yield the lines of a box: its name, its result (`made`), saved tensors and leaves."""
+    """Yield the lines of text of a box: name, output (`made`), saved tensors and leaves."""
     node = box.node
     times = f" ×{box.copies}" if box.copies > 1 else ""
     if box.input is not None:
@@ -76,7 +75,11 @@ def lines(box: Box, *, made: str, direction: Direction) -> Iterator[Line]:
 
 
 def operation_name(node: TracedNode, direction: Direction) -> str:
-    """Return the name of a node, or the name of the function that was called in the forward."""
+    """Return the name that a box shows for an operation.
+
+    In a backward picture it is the node, such as `MulBackward0`; in a forward picture the function,
+    such as `mul`.
+    """
     if direction == "backward":
         return node.name
     if node.custom_function is not None:
@@ -85,7 +88,7 @@ def operation_name(node: TracedNode, direction: Direction) -> str:
 
 
 def number_lines(node: TracedNode) -> Iterator[Line]:
-    """Yield the value and the gradient of a node, if requested."""
+    """Yield a line for the value of a node and one for its gradient, if the trace has them."""
     if (made := value_text(node)) is not None:
         yield Line(text=message("box.value", value=made), style="value")
     if (arrived := gradient_text(node)) is not None:
@@ -93,7 +96,7 @@ def number_lines(node: TracedNode) -> Iterator[Line]:
 
 
 def turn_lines(node: TracedNode) -> Iterator[Line]:
-    """Yield a line if values or gradients stop being finite at a node."""
+    """Yield a warning line if a value or a gradient first becomes NaN or infinite at a node."""
     if node.value_turns:
         yield Line(text=message("box.value-turns", kind=node.value_turn_kind), style="alarm")
     if node.gradient_turns:
@@ -101,6 +104,7 @@ def turn_lines(node: TracedNode) -> Iterator[Line]:
 
 
 def _lines_of_module(box: Box, times: str, *, made: str, direction: Direction) -> Iterator[Line]:
+    """Yield the lines of text of a module: name, size, output, norms, leaves and warnings."""
     yield Line(text=f"{order_sign(box.node)}{box.title}{times}", style="name")
     if box.beyond is None:
         yield Line(text=_contents(box, direction))
@@ -129,7 +133,7 @@ def _lines_of_module(box: Box, times: str, *, made: str, direction: Direction) -
 
 
 def _contents(box: Box, direction: Direction) -> str:
-    """Return the name of a module's only node, or the number of its nodes."""
+    """Return the operation of a module with a single node, else the number of its nodes."""
     if len(box.members) == 1:
         return operation_name(box.node, direction)
     written = count(len(box.members), "node")
@@ -139,7 +143,7 @@ def _contents(box: Box, direction: Direction) -> str:
 
 
 def leaf_gradient_lines(box: Box) -> Iterator[Line]:
-    """Yield the norms of the gradients of a module's leaves together."""
+    """Yield a line with the gradient norm of all leaves of a module; of copies, the range."""
     each = ({leaf.alike[copy] for leaf in box.leaves} for copy in range(box.copies))
     norms = (norm_of([one for leaf in leaves for one in leaf.gradients]) for leaves in each)
     if known := [norm for norm in norms if norm is not None]:
@@ -147,7 +151,7 @@ def leaf_gradient_lines(box: Box) -> Iterator[Line]:
 
 
 def _alarms(box: Box) -> Iterator[Line]:
-    """Yield lines for numbers within a module that are not finite."""
+    """Yield a warning line for each kind of NaN or infinity inside a module."""
     leaves = [node for leaf in box.leaves for node in leaf.alike]
     inside = (*(node for nodes in box.alike for node in nodes), *leaves)
     yield from dict.fromkeys(line for node in inside for line in turn_lines(node))
@@ -158,19 +162,22 @@ def _alarms(box: Box) -> Iterator[Line]:
 
 
 def arriving_norms(box: Box) -> list[float]:
-    """Return the norms of the gradients that arrived at the copies of a box."""
+    """Return the norms of the gradients at the outputs of a box, one for each copy that has one."""
     norms = (norm_of(nodes[0].gradients) for nodes in box.alike)
     return [norm for norm in norms if norm is not None]
 
 
 def _range(norms: Sequence[float]) -> str:
-    """Return the range of some numbers, or their common value."""
+    """Return the least and the greatest of some norms as text, such as "0.1 to 2"."""
     ends = dict.fromkeys(f"{norm:.3g}" for norm in (min(norms), max(norms)))
     return message("lists.to").join(ends)
 
 
 def _sizes(leaves: Sequence[TracedNode]) -> str:
-    """Return the number of parameters, or of leaves if not all are parameters of known size."""
+    """Return how many parameters some leaves have together.
+
+    If a leaf belongs to no module or has no known size, return the number of leaves instead.
+    """
     sizes = [element_count(leaf.shapes[0]) for leaf in leaves]
     if None in sizes or any(leaf.module is None for leaf in leaves):
         return count(len(leaves), "leaf")
@@ -178,7 +185,7 @@ def _sizes(leaves: Sequence[TracedNode]) -> str:
 
 
 def order_sign(node: TracedNode) -> str:
-    """Return the order of a node that computes a derivative, as in ∂²; else nothing."""
+    """Return "∂ " or "∂² " for a node that computes a derivative of that order, else ""."""
     if not node.derivative_order or node.derivative is None:
         return ""
     if node.derivative_order == 1:
@@ -187,13 +194,13 @@ def order_sign(node: TracedNode) -> str:
 
 
 def leaf_text(leaf: FoldedLeaf) -> str:
-    """Return the name and shape of a leaf, and the number of uses if there are several."""
+    """Return the name and shape of a leaf, and how often it is used if more than once."""
     written = f"{leaf.name or message('box.leaf')} {shapes(leaf.node.shapes)}"
     return message("box.used", leaf=written, count=leaf.uses) if leaf.uses > 1 else written
 
 
 def output(box: Box, *, with_kind: bool) -> str:
-    """Return the shapes of a node's outputs, or of a module's outputs in use."""
+    """Return the output shapes of a box as text, with data type and device if `with_kind`."""
     node, made = box.node, shapes(box.results or box.node.shapes)
     if with_kind:
         return f"{made} {torch_name(node.dtype)} {node.device}"
@@ -202,14 +209,14 @@ def output(box: Box, *, with_kind: bool) -> str:
 
 
 def shapes(made: Sequence[Shape | None]) -> str:
-    """Return the shapes of several outputs as text."""
+    """Return several shapes as text; equal shapes as a count, such as "3 × (2, 4)"."""
     if len(made) > 1 and len({*made}) == 1:
         return f"{len(made)} × {shape_text(made[0])}"
     return first_few([*map(shape_text, made)], MOST_SHAPES)
 
 
 def saved_lines(slots: Sequence[SavedTensor]) -> Iterator[Line]:
-    """Yield a line for the saved tensors in each state."""
+    """Yield a line for the saved tensors in each state, such as freed, and for modified ones."""
     for state in get_args(SavedState):
         names = [slot.name for slot in slots if slot.state == state]
         if not names:
@@ -223,7 +230,7 @@ def saved_lines(slots: Sequence[SavedTensor]) -> Iterator[Line]:
 
 
 def _conflicts(modified: list[SavedTensor]) -> Iterator[Line]:
-    """Yield the saved and current version of tensors that were modified in place."""
+    """Yield warning lines for saved tensors that were modified in place, with their versions."""
     if len(modified) > MOST_NAMES:
         line = message("box.modified", tensors=count(len(modified), "tensor"))
         yield Line(text=line, style="alarm")

@@ -1,4 +1,4 @@
-"""Derivatives as modules: their nodes share a box, a frame and a row of the text."""
+"""Nodes of a derivative as one module, so that they share a box and a row of the text."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from leafgrad._messages import message
 
 
 def with_derivatives(graph: Graph) -> Graph:
-    """Return the graph with the nodes of each derivative in a module of its name."""
+    """Return a copy of a graph in which the nodes of each named derivative form a module."""
     names = {
         node.derivative: node.derivative.replace(".", "_")
         for node in graph.nodes

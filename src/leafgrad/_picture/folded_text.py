@@ -1,4 +1,4 @@
-"""A large graph on a few lines: by module, or by kind of node."""
+"""A table for a large graph: one row for each module, or for each kind of node."""
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
@@ -22,7 +22,7 @@ MOST_NAMES = 4
 
 
 def fold_to_text(graph: Graph) -> tuple[list[str], str]:
-    """Return a few lines for a whole graph, and how it was folded."""
+    """Return the lines of the table for a large graph, and the sentence on how it was grouped."""
     graph = with_derivatives(graph)
     if any(node.module is not None for node in graph.nodes):
         return _by_module(graph)
@@ -30,7 +30,10 @@ def fold_to_text(graph: Graph) -> tuple[list[str], str]:
 
 
 def _by_module(graph: Graph) -> tuple[list[str], str]:
-    """Return a row for each module, or for all whose paths differ in numbers, in order of use."""
+    """Return a table with a row for each module, in order of use.
+
+    Modules whose paths differ only in numbers share a row.
+    """
     groups = defaultdict[Hashable, list[TracedNode]](list)
     for node in sorted(graph.nodes, key=lambda node: (node.created is None, node.created or 0)):
         groups[node.module and NUMBER.sub("*", node.module)].append(node)
@@ -52,7 +55,7 @@ def _by_module(graph: Graph) -> tuple[list[str], str]:
 
 
 def _module_name(modules: Iterable[str | None]) -> str:
-    """Return the paths of modules as one."""
+    """Return one name for several module paths, with stars for numbers that differ."""
     paths = [path for path in modules if path is not None]
     if not paths:
         return message("modules.outside")
@@ -60,7 +63,7 @@ def _module_name(modules: Iterable[str | None]) -> str:
 
 
 def _by_kind(graph: Graph) -> tuple[list[str], str]:
-    """Return a row for each kind of node, the most frequent first."""
+    """Return a table with a row for each kind of node, the most frequent kind first."""
     groups = defaultdict[str, list[TracedNode]](list)
     for node in graph.nodes:
         groups[node.name].append(node)
@@ -78,9 +81,9 @@ def _by_kind(graph: Graph) -> tuple[list[str], str]:
 
 
 class Row(NamedTuple):
-    """A line: its cells, and words or a list of names for the last cell.
+    """A row of the table; the last cell holds `words`, or as many of the `names` as fit.
 
-    The first line is the heading.
+    The first row is the heading.
     """
 
     cells: tuple[str, ...]
@@ -89,12 +92,13 @@ class Row(NamedTuple):
 
 
 def _heading(key: str) -> Row:
+    """Return the heading row of the table from a message."""
     *headings, last = message(f"text.folded.{key}").split(", ")
     return Row(tuple(headings), last, [])
 
 
 def _fit_table(rows: Sequence[Row]) -> list[str]:
-    """Lay out a table with as many names as fit."""
+    """Return the aligned rows, with as many names in the last column as there is room for."""
     right = range(1, len(rows[0].cells))
     for most in range(MOST_NAMES, 0, -1):
         written = [(*row.cells, row.words or first_few(row.names, most)) for row in rows]
@@ -105,7 +109,7 @@ def _fit_table(rows: Sequence[Row]) -> list[str]:
 
 
 def _facts(graph: Graph, nodes: Sequence[TracedNode]) -> tuple[str, str, str, str]:
-    """Return what nodes save, or the norms of their values and gradients if there are any."""
+    """Return four cells: count and bytes of saved tensors, or norms of values and of gradients."""
     if any(node.values or node.gradients for node in graph.nodes):
         values = norms_text(value for node in nodes for value in node.values)
         gradients = norms_text(gradient for node in nodes for gradient in node.gradients)
@@ -116,7 +120,7 @@ def _facts(graph: Graph, nodes: Sequence[TracedNode]) -> tuple[str, str, str, st
 
 
 def _turns_text(nodes: Sequence[TracedNode], *, in_several: bool = False) -> str:
-    """Return the first nodes of a row at which numbers stop being finite."""
+    """Return the first node of a row at which a value or a gradient becomes NaN or infinite."""
     key = "text.folded.turn-in" if in_several else "text.folded.turn"
     values = [(node.value_turn_kind, node) for node in nodes if node.value_turns]
     gradients = [(node.gradient_turn_kind, node) for node in nodes if node.gradient_turns]

@@ -1,4 +1,4 @@
-"""The inputs of a graph as nodes that no edge leads on from."""
+"""Inputs of a graph that need no gradient, as nodes of a picture."""
 
 from dataclasses import dataclass, replace
 
@@ -9,19 +9,19 @@ from leafgrad._messages import message
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InputNode(TracedNode):
-    """A node that stands for an input."""
+    """A node that stands for an input of the graph, which autograd has no node for."""
 
     input: TracedInput
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class InputEdge(TracedEdge):
-    """An edge from an operation to one of its inputs.
+    """An edge from an operation to an input of the graph.
 
     Attributes:
-        target: The index of the node that stands for the input.
+        target: The index of the input's node.
         input: The input.
-        argument: The name that the operation has for it.
+        argument: The name of the operation's parameter that the input was passed as.
     """
 
     target: int
@@ -30,7 +30,7 @@ class InputEdge(TracedEdge):
 
 
 def with_inputs(graph: Graph) -> Graph:
-    """Return the graph with a node for each input at the end, and the edges that lead to these."""
+    """Return a copy of a graph with a node for each input at the end, and edges to these nodes."""
     nodes = [*graph.nodes]
     for index, one in enumerate(graph.inputs, start=len(nodes)):
         for use in one.uses:

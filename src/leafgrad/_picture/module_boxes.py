@@ -1,4 +1,4 @@
-"""Modules as boxes of a picture: one box for the nodes of each call of a module."""
+"""Grouping of nodes into boxes, one box for each call of a module."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -18,12 +18,15 @@ LEAST_MODULES = 3
 MOST_IN_FULL = 40
 
 Beyond = Literal["user", "input"]
-"""The side of a box outside the module that a picture shows: it leads to that module, or that
-module leads to it.
+"""The side of a box outside the module that a picture shows: it uses that module's output ("user"),
+or computes its input ("input").
 """
 
 Boxes = Mapping[str | None, str | None]
-"""For the module of a node, the module whose box holds it; None if it has its own box."""
+"""For the path of each node's module, the module whose box holds the node.
+
+None if the node has its own box.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,9 +34,9 @@ class ModuleBox:
     """The nodes of one box: a single node, or the nodes of one call of a module.
 
     Attributes:
-        nodes: The nodes, each before those that it leads to.
+        nodes: The nodes, each before the nodes that its edges lead to.
         module: The path of the module; None for a single node.
-        beyond: Its side, if it lies outside the module that the picture shows.
+        beyond: Whether it uses or feeds the module that the picture shows, if it lies outside.
     """
 
     nodes: tuple[TracedNode, ...]
@@ -42,7 +45,10 @@ class ModuleBox:
 
 
 def match_modules(nodes: Sequence[TracedNode], patterns: Collection[str]) -> Boxes:
-    """Return the boxes for modules whose paths match; of nested modules, for the outer one."""
+    """Return which module box each module belongs to, given the path patterns of modules to fold.
+
+    If both a module and one inside it match, the outer one gets the box.
+    """
     paths = {node.module for node in nodes}
     return {
         path: next((p for p in outwards(path) if _matches(p, *patterns)), None) for path in paths
@@ -50,7 +56,7 @@ def match_modules(nodes: Sequence[TracedNode], patterns: Collection[str]) -> Box
 
 
 def at_level(nodes: Sequence[TracedNode], levels: ModuleLevels, level: int) -> Boxes:
-    """Return the boxes for the modules at a level, and for higher ones that contain no module.
+    """Return which module box each module belongs to if modules at one nesting level get boxes.
 
     If the modules within a module have boxes, the nodes of the module itself stay single.
     """
@@ -61,9 +67,10 @@ def at_level(nodes: Sequence[TracedNode], levels: ModuleLevels, level: int) -> B
 
 
 def first_level(nodes: Sequence[TracedNode], levels: ModuleLevels) -> Boxes | None:
-    """Return the boxes for the first level with three modules, none with most of the nodes.
+    """Return the boxes of the outermost nesting level with at least three modules of similar size.
 
-    If there is no such level, it is the deepest. If no module is known, return None.
+    No box may hold more than half of the nodes. Without such a level, use the deepest; without any
+    module, return None.
     """
     deepest = max(len(levels.chain(path)) for path in {node.module for node in nodes})
     for level in range(1, deepest):
@@ -76,10 +83,10 @@ def first_level(nodes: Sequence[TracedNode], levels: ModuleLevels) -> Boxes | No
 
 
 def module_boxes(nodes: Sequence[TracedNode], boxes: Boxes) -> list[ModuleBox]:
-    """Put nodes into the boxes of their modules, each box before those that it leads to.
+    """Return the boxes of a picture in topological order, given which module box holds each node.
 
-    A box is a run of consecutive nodes in the order of creation, as one call of a module makes
-    them. So boxes form no cycle, and a module that is called twice has two boxes.
+    A box is a run of nodes that were created one after the other, as in one call of a module.
+    So boxes form no cycle, and a module that is called twice has two boxes.
     """
     if not any(boxes.values()):
         return [ModuleBox(nodes=(node,)) for node in nodes]
@@ -91,7 +98,7 @@ def module_boxes(nodes: Sequence[TracedNode], boxes: Boxes) -> list[ModuleBox]:
 
 
 def check_modules(nodes: Sequence[TracedNode], modules: Collection[str]) -> None:
-    """Raise an error if a path matches no module of the graph."""
+    """Raise a ValueError if a path pattern matches no module of the graph."""
     paths = dict.fromkeys(path for node in nodes for path in outwards(node.module))
     for module in modules:
         if not any(_matches(path, module) for path in paths):
@@ -100,7 +107,7 @@ def check_modules(nodes: Sequence[TracedNode], modules: Collection[str]) -> None
 
 
 def _stretches(nodes: Iterator[TracedNode], boxes: Boxes) -> Iterator[ModuleBox]:
-    """Yield the runs of nodes of one module. A node created in between elsewhere ends a run."""
+    """Yield a box for each run of nodes of one module; a node of another module ends a run."""
     run: list[TracedNode] = []
     for node in nodes:
         if run and not _continues(run[-1], node, boxes):
@@ -111,6 +118,7 @@ def _stretches(nodes: Iterator[TracedNode], boxes: Boxes) -> Iterator[ModuleBox]
 
 
 def _continues(before: TracedNode, node: TracedNode, boxes: Boxes) -> bool:
+    """Return whether a node belongs to the same box as the node before it."""
     module = boxes[node.module]
     if module is None or boxes[before.module] != module:
         return False
@@ -118,7 +126,7 @@ def _continues(before: TracedNode, node: TracedNode, boxes: Boxes) -> bool:
 
 
 def _matches(path: str, *patterns: str) -> bool:
-    """Return whether a path matches a pattern part by part: a star matches one part."""
+    """Return whether a module path matches a pattern; a star matches one part of the path."""
     parts = path.split(".")
     wanted = (pattern.split(".") for pattern in patterns)
     return any(len(parts) == len(one) and all(map(fnmatchcase, parts, one)) for one in wanted)

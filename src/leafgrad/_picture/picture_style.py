@@ -12,15 +12,15 @@ Color = Literal["class", "bytes", "gradient"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PictureStyle:
-    """The style of a picture.
+    """The options of a picture: direction, colour, legend and level of detail.
 
     Attributes:
-        direction: Whether arrows lead from the root to the leaves, as the gradients go, or the
-            other way, as the values do.
-        color: What the colour of a box tells, if anything.
-        legend: Whether the facts of the graph and the meaning of the signs stand under it.
-        is_brief: Whether a box has its name, leaves and alarms only.
-        has_numbers: Whether a brief box also has its values and gradients.
+        direction: "backward": arrows show gradients, the root is on top. "forward": the reverse.
+        color: What the colour of a box shows: the class of its module, the bytes that it saves, or
+            the size of its gradient.
+        legend: Whether the picture explains its signs below.
+        is_brief: Whether a box shows only its name, shape, leaves and warnings.
+        has_numbers: Whether a brief box also shows values and gradients.
     """
 
     direction: Direction = "backward"
@@ -31,11 +31,11 @@ class PictureStyle:
 
     @property
     def is_forward(self) -> bool:
-        """Whether the root is at the bottom."""
+        """Whether arrows show values, from the inputs down to the root."""
         return self.direction == "forward"
 
     def check(self, graph: Graph) -> None:
-        """Raise an error for an invalid option, or if a graph has no gradients to colour by."""
+        """Raise a ValueError for an unknown option, or for `color="gradient"` without gradients."""
         if self.direction not in get_args(Direction):
             raise ValueError(message("errors.picture.direction", came=self.direction))
         if self.color not in (None, *get_args(Color)):

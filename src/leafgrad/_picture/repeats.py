@@ -1,8 +1,9 @@
-"""Find repeats: equal stretches of a sequence, of which a picture shows one.
+"""The search for repeated parts: equal stretches of a sequence of boxes, which are drawn once.
 
-A run is stretches of one period, one right after the other, each vertex of which is like the one a
-period before it and leads as far on, or to the same place beyond the run. The periods tried are 1
-and the most frequent distances between places that look alike for 1, 2, 4 or 8 vertices.
+A run is a number of consecutive stretches of the same length, its period. Each vertex equals the
+vertex one period earlier, and its edges lead equally far, or to the same place after the run. The
+periods tried are 1 and the most frequent distances between stretches of 1, 2, 4 or 8 equal
+vertices.
 """
 
 from collections import Counter, defaultdict
@@ -19,18 +20,18 @@ LEAST_SHARE = 1 / 50
 LEAST_SAVING = 2
 DOUBLINGS = 3
 _SEVERAL = -1
-"""The output of an edge that stands for edges to several outputs."""
+"""The output number of a merged edge whose copies use different outputs."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Vertex:
-    """A box as far as repeats go.
+    """A box, as the search for repeated parts sees it.
 
     Attributes:
-        label: What makes it like others.
-        edges: The places of the later vertices that it leads to, each with the output it means.
-        members: The numbers of the nodes that it stands for, from the first to the last.
-        block: The first member of the repeated stretch that it belongs to; None if it is in none.
+        label: A value that is equal for boxes that may be drawn once.
+        edges: For each edge, the place of its target in the sequence and the output that it uses.
+        members: The numbers of the parts that it stands for, from the first copy to the last.
+        block: The first member of the repeated part that it belongs to; None if it is in none.
     """
 
     label: Hashable
@@ -40,7 +41,7 @@ class Vertex:
 
 
 class Run(NamedTuple):
-    """Copies of a stretch, one right after the other."""
+    """Consecutive equal stretches of a sequence: their start, length and number."""
 
     first: int
     period: int
@@ -48,16 +49,16 @@ class Run(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The place right after the last copy."""
+        """The place after the last copy."""
         return self.first + self.period * self.copies
 
     @property
     def saving(self) -> int:
-        """How many vertices fewer there are where one copy stands for all."""
+        """The number of boxes saved if one copy is drawn for all."""
         return self.period * (self.copies - 1)
 
     def place_of(self, place: int) -> int:
-        """Return the place that a vertex, or its like in the first copy, has after the fold."""
+        """Return the place of a vertex, or of its counterpart in the first copy, after the fold."""
         if place < self.first:
             return place
         if place >= self.end:
@@ -66,9 +67,10 @@ class Run(NamedTuple):
 
 
 def fold_repeats(vertices: Sequence[Vertex]) -> list[Vertex]:
-    """Replace each run of equal stretches by its first, the run that saves most first.
+    """Return the sequence with each run of equal stretches replaced by one copy.
 
-    Only what saves a fiftieth of the vertices is worth a fold, which keeps the time linear.
+    The run that saves most comes first. A run must save a fiftieth of the vertices, which keeps the
+    time linear.
     """
     vertices = [*vertices]
     while run := _best_run([vertex.label for vertex in vertices], partial(_stretches, vertices)):
@@ -77,20 +79,20 @@ def fold_repeats(vertices: Sequence[Vertex]) -> list[Vertex]:
 
 
 Stretch = tuple[int, int]
-"""Where all are like those a period later: from where on, and how many."""
+"""The start and length of vertices that each equal the vertex one period later."""
 
 
 def _best_run(
     labels: Sequence[Hashable], stretches: Callable[[int], Iterable[Stretch]]
 ) -> Run | None:
-    """Return the run that saves most vertices, if it saves enough; of equals, the shorter period.
+    """Return the run that saves most vertices, the shorter one on a tie; None if all save too few.
 
-    The `stretches` of a period are the places where a run of it may be.
+    `stretches` returns for a period the places where a run may be.
     """
     most, best = 0, None
     for period in sorted(_periods(labels)):
         if most >= len(labels) - period:
-            break  # no run of this or a longer period saves more
+            break  # a longer period cannot save more
         for first, length in stretches(period):
             times = length // period
             if times * period > most:
@@ -100,7 +102,7 @@ def _best_run(
 
 
 def _periods(labels: Sequence[Hashable]) -> set[int]:
-    """Return likely periods: 1, and the most frequent distances between equal vertices."""
+    """Return candidate periods: 1, and the most frequent distances between equal vertices."""
     looks = _number_equals(labels)
     periods = {1, *_distances(looks)}
     for doubling in range(DOUBLINGS):
@@ -110,7 +112,7 @@ def _periods(labels: Sequence[Hashable]) -> set[int]:
 
 
 def _distances(looks: Sequence[int]) -> Iterator[int]:
-    """Yield the most frequent distances from a vertex to the next equal one and the one after."""
+    """Yield the most frequent distances from a vertex to the next equal one or the second next."""
     places = defaultdict[int, list[int]](list)
     for place, look in enumerate(looks):
         places[look].append(place)
@@ -122,12 +124,16 @@ def _distances(looks: Sequence[int]) -> Iterator[int]:
 
 
 def _number_equals(things: Sequence[Hashable]) -> list[int]:
+    """Return a number for each thing, equal for equal things."""
     numbers = defaultdict[Hashable, int](count().__next__)
     return [numbers[thing] for thing in things]
 
 
 def _stretches(vertices: Sequence[Vertex], period: int) -> Iterator[Stretch]:
-    """Yield the stretches that equal those a period later and share no target within the run."""
+    """Yield the longest stretches that equal the stretch one period later, as start and length.
+
+    A stretch ends where its copies would share a target inside the run.
+    """
     first, beyond = 0, inf
     for place, (vertex, other) in enumerate(zip(vertices, vertices[period:], strict=False)):
         beyond = min(beyond, _first_common_target(vertex, other, period))
@@ -138,7 +144,7 @@ def _stretches(vertices: Sequence[Vertex], period: int) -> Iterator[Stretch]:
 
 
 def _first_common_target(vertex: Vertex, other: Vertex, period: int) -> float:
-    """Return the first target that two vertices share, or 0 if the vertices differ."""
+    """Return the nearest target that two vertices share, 0 if the vertices differ."""
     if vertex.label != other.label or len(vertex.edges) != len(other.edges):
         return 0
     common = inf
@@ -153,7 +159,7 @@ def _first_common_target(vertex: Vertex, other: Vertex, period: int) -> float:
 
 
 def _fold_run(vertices: Sequence[Vertex], run: Run) -> list[Vertex]:
-    """Keep the first copy of a run, with the edges that leave the last and that reach any copy."""
+    """Return the sequence with a run replaced by its first copy, edges redirected to that copy."""
     block = vertices[run.first].members[0]
     kept = [
         *vertices[: run.first],
@@ -167,7 +173,7 @@ def _fold_run(vertices: Sequence[Vertex], run: Run) -> list[Vertex]:
 
 
 def _merge(alike: Sequence[Vertex], run: Run) -> Vertex:
-    """Merge equal vertices of all copies into one, with the edges of the last copy."""
+    """Return one vertex for the equal vertices of all copies, with the edges of the last copy."""
     each = zip(*(vertex.edges for vertex in alike), strict=True)
     return Vertex(
         label=(alike[0].label, len(alike)),
@@ -177,7 +183,7 @@ def _merge(alike: Sequence[Vertex], run: Run) -> Vertex:
 
 
 def _merge_edges(edges: Sequence[tuple[int, int]], run: Run) -> Iterator[tuple[int, int]]:
-    """Yield one edge for all copies, or one for each target that they have beyond the run."""
+    """Yield one edge for all copies, or one for each target outside the run if they differ."""
     beyond = dict.fromkeys(target for target, _ in edges if target >= run.end)
     if len(beyond) <= 1:
         yield _merge_edge(edges, run)
@@ -187,13 +193,14 @@ def _merge_edges(edges: Sequence[tuple[int, int]], run: Run) -> Iterator[tuple[i
 
 
 def _merge_edge(edges: Sequence[tuple[int, int]], run: Run) -> tuple[int, int]:
+    """Return the edge of the last copy, with its target's place after the fold."""
     target, output = edges[-1]
     is_one = len({output for _, output in edges}) == 1
     return target - run.saving if target < run.end else target, output if is_one else _SEVERAL
 
 
 def _edges_of(vertex: Vertex, run: Run) -> Iterator[tuple[int, int]]:
-    """Yield the edges of a vertex after the fold. Edges to several copies become one."""
+    """Yield the edges of a vertex after the fold; edges to several copies become one."""
     seen = set()
     for target, output in vertex.edges:
         edge = run.place_of(target), output

@@ -1,4 +1,4 @@
-"""Views of one module each: its contents, and its neighbours outside."""
+"""A view for each module: what is inside it, and the boxes just outside."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -13,13 +13,13 @@ from leafgrad._picture.view import Viewer
 
 
 class Scope(NamedTuple):
-    """A module with a view of its own.
+    """A module that the explorer can open.
 
     Attributes:
         path: The path of the module.
         title: The path, with the class if known.
-        outer: The path of the nearest module around it that has a view; None if there is none.
-        view: The view.
+        outer: The path of the nearest enclosing module that has a view; None if there is none.
+        view: The boxes to draw.
     """
 
     path: str
@@ -29,7 +29,10 @@ class Scope(NamedTuple):
 
 
 def scopes(graph: Graph, *, most_boxes: int, most_in_all: int) -> Iterator[Scope]:
-    """Yield each module of several nodes, outer ones first, within a limit of boxes."""
+    """Yield a view for each module with several nodes, outer modules first.
+
+    A module with more than `most_boxes` boxes is left out, also once `most_in_all` is used up.
+    """
     insides = _Insides(graph)
     known: set[str] = set()
     left = most_in_all
@@ -49,7 +52,7 @@ def scopes(graph: Graph, *, most_boxes: int, most_in_all: int) -> Iterator[Scope
 
 
 class _Insides:
-    """The contents and the neighbours of each module of a graph."""
+    """The nodes inside each module of a graph, and the nodes just outside."""
 
     def __init__(self, graph: Graph) -> None:
         """Group the nodes by module."""
@@ -65,7 +68,7 @@ class _Insides:
                 self.users[target or 0].append(node)
 
     def view(self, path: str) -> View:
-        """Return the view of a module: the modules within it, its own nodes, and its neighbours."""
+        """Return the boxes of a module: inner modules, its own nodes, and its neighbours."""
         nodes = self.nodes[path]
         depth = len(self.viewer.levels.chain(path))
         chains = {node.module: self.chains[node.module] for node in nodes}
@@ -87,7 +90,7 @@ class _Insides:
     def _beyond(
         self, path: str, nodes: Sequence[TracedNode], inside: set[int], where: Beyond
     ) -> Iterator[ModuleBox]:
-        """Yield the neighbours: the outermost modules that do not contain this one, and nodes."""
+        """Yield a box for each neighbour on one side: an outermost other module or a node."""
         groups = defaultdict[str | int, dict[int, TracedNode]](dict)
         here = {"", *self.viewer.levels.chain(path)}
         for node in nodes:

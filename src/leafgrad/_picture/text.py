@@ -30,13 +30,13 @@ MOST_IN_A_CELL = 4
 
 
 def text(graph: Graph) -> str:
-    """Return a line for each node, or a summary if there are more nodes than fit."""
+    """Return a graph as text: a table of its nodes, or a summary if there are more than 35."""
     body = _summary if len(graph.nodes) > MOST_NODES else _listing
     return "\n".join(map(visible, [*header(graph), "", *body(graph)]))
 
 
 def header(graph: Graph) -> Iterator[str]:
-    """Yield facts about the whole graph, and problems of a backward pass."""
+    """Yield the first lines of the text: facts about the graph, then problems with backward."""
     facts = [
         count(len(graph.nodes), "node"),
         count(sum(edge.target is not None for edge in graph.edges), "edge"),
@@ -55,7 +55,7 @@ def header(graph: Graph) -> Iterator[str]:
 
 
 def _not_finite_lines(graph: Graph) -> Iterator[str]:
-    """Yield where values and gradients first stop being finite."""
+    """Yield sentences that say where values and gradients first become NaN or infinite."""
     bad = [node for node in graph.nodes if worst_of(node.values)]
     finite_roots = [value for root in graph.roots for value in root.values]
     if turns := value_turns_of(graph):
@@ -83,19 +83,19 @@ def _not_finite_lines(graph: Graph) -> Iterator[str]:
 
 
 class Detail(NamedTuple):
-    """How much a line shows of its node.
+    """How much a row of the table shows of its node.
 
     Attributes:
         edges: How many edges, names and shapes a cell holds.
-        saved: How many saved tensors; 0 for their number alone.
+        saved: How many saved tensors a cell names; with 0 it shows only their number.
         with_shapes: Whether saved tensors have shapes and data types.
-        is_bare: Whether nodes are called without ``Backward0`` at the end, leaves so, and of what a
-            cell leaves out it has the number alone.
-        with_names: Whether an edge to a leaf says its name, which stands in the leaf's own line.
-        with_kind: Whether data types and devices are told, where they differ.
-        is_brief: Whether of a tensor's numbers only the norm is told, and nothing of unknown ones.
-        least: How narrow a column may become, by names that lose their middle.
-        whole: The columns that keep their middle.
+        is_bare: Whether names lack ``Backward0``, leaves are called so, and a cell ends with the
+            bare number of what it leaves out.
+        with_names: Whether an edge to a leaf shows the name of the leaf.
+        with_kind: Whether data types and devices are shown where they differ.
+        is_brief: Whether a tensor is shown by its norm only.
+        least: The least width to which a column may be cut; cells lose their middle.
+        whole: The columns that are never cut.
     """
 
     edges: int = MOST_IN_A_CELL
@@ -123,14 +123,14 @@ DETAILS = (
     COUNTED._replace(least=7, edges=1, with_kind=False),
     COUNTED._replace(least=7, edges=1, with_kind=False, whole=()),
 )
-"""What goes first where there is little room: shapes and edges are the last.
+"""The levels of detail to try, until the table fits into the terminal.
 
-The last one always fits: no table of at most 35 nodes is wider by it than a line.
+The last one always fits, with up to 35 nodes.
 """
 
 
 def _listing(graph: Graph) -> list[str]:
-    """Return a table of the nodes with as much detail as fits, and the inputs."""
+    """Return the lines of the table of nodes, as detailed as the terminal has room for."""
     tried = (
         table(_rows(graph, one), right=(0,), whole=one.whole, width=WIDTH, least=one.least)
         for one in DETAILS
@@ -140,7 +140,7 @@ def _listing(graph: Graph) -> list[str]:
 
 
 def _input_lines(graph: Graph) -> list[str]:
-    """Return the inputs of the graph, each with the nodes that use it."""
+    """Return a sentence about the inputs of a graph: name, shape, data type and users of each."""
     inputs = []
     for source in graph.inputs:
         nodes = first_few([str(use.node) for use in source.uses], MOST_IN_A_CELL)
@@ -151,6 +151,7 @@ def _input_lines(graph: Graph) -> list[str]:
 
 
 def _rows(graph: Graph, detail: Detail) -> list[tuple[str, ...]]:
+    """Return the cells of the table of nodes, heading first."""
     differing = {"dtype", "device"} - _common_fields(graph)
     with_saved = not any(node.values or node.gradients for node in graph.nodes)
     rows: list[tuple[str, ...]] = [("", *message("text.heading").split(", "))]
@@ -181,10 +182,12 @@ def _rows(graph: Graph, detail: Detail) -> list[tuple[str, ...]]:
 
 
 def _brief_text(summaries: Sequence[TensorSummary | None]) -> str:
+    """Return the norms of several tensors as text."""
     return "; ".join(brief_text(summary) for summary in summaries if summary is not None)
 
 
 def _summary(graph: Graph) -> Iterator[str]:
+    """Yield the lines for a large graph: a folded table, its roots, leaves and inputs."""
     lines, how = fold_to_text(graph)
     roots = [f"{node.index} {node.name}" for node in graph.roots]
     leaves = [short_name(leaf) for leaf in graph.leaves]
@@ -201,7 +204,7 @@ def _summary(graph: Graph) -> Iterator[str]:
 
 
 def _first_names(what: str, names: Sequence[str]) -> str:
-    """Return as many names as fit. A name that is too long loses its middle."""
+    """Return a line with as many names as fit; a single name that is too long loses its middle."""
     if not names:
         return what
     lines = (f"{what}: {first_few(names, most)}" for most in range(MOST_IN_A_CELL, 0, -1))
@@ -213,18 +216,20 @@ def _first_names(what: str, names: Sequence[str]) -> str:
 
 
 def _common_fields(graph: Graph) -> set[str]:
-    """Return the fields, of data type and device, that are the same for all nodes."""
+    """Return which of `dtype` and `device` are the same for all nodes."""
     fields = ("dtype", "device")
     return {field for field in fields if len({*map(attrgetter(field), graph.nodes)}) == 1}
 
 
 def _kind_text(node: TracedNode, fields: Container[str]) -> str:
+    """Return the data type and the device of a node, as far as `fields` names them."""
     dtype = [torch_name(node.dtype)] if "dtype" in fields else []
     device = [message("text.on-device", device=node.device)] if "device" in fields else []
     return " ".join(dtype + device)
 
 
 def _edge_text(edge: TracedEdge, graph: Graph, *, with_names: bool) -> str:
+    """Return the text of an edge: the index of its target, and which output it uses."""
     if edge.target is None:
         return message("text.no-edge")
     words = [str(edge.target)]
@@ -237,14 +242,14 @@ def _edge_text(edge: TracedEdge, graph: Graph, *, with_names: bool) -> str:
 
 
 def _in_cell(texts: Sequence[str], most: int, detail: Detail) -> str:
-    """Return the first few texts, and the number of the others."""
+    """Return the first `most` texts of a cell, and how many are left out."""
     if detail.is_bare and len(texts) > most:
         return f"{', '.join(texts[:most])} +{len(texts) - most}"
     return first_few(texts, most)
 
 
 def _all_saved_text(node: TracedNode, detail: Detail) -> str:
-    """Return the saved tensors of a node by name, or their number by state."""
+    """Return the saved tensors of a node by name, or how many there are of each state."""
     if node.hides_saved:
         return message("nodes.status.hidden")
     if detail.saved:
@@ -259,12 +264,13 @@ def _all_saved_text(node: TracedNode, detail: Detail) -> str:
 
 
 def _status(saved: SavedTensor) -> str:
-    """Return what became of a saved tensor, nothing for one that is live."""
+    """Return the state of a saved tensor, such as "freed"; "" for a live one."""
     key = f"nodes.status.{saved.state}"
     return message(key) if has_message(key) else ""
 
 
 def _saved_text(saved: SavedTensor, node: TracedNode, detail: Detail) -> str:
+    """Return the name of a saved tensor with its state, shape, data type and versions."""
     if status := _status(saved):
         return f"{saved.name} {status}"
     words = [saved.name]

@@ -1,4 +1,4 @@
-"""Choose what a picture shows: which nodes share a box, and which boxes stand for several."""
+"""The decision what a picture shows: which nodes share a box, and which boxes are drawn once."""
 
 import re
 from collections import defaultdict
@@ -31,20 +31,20 @@ NUMBER = re.compile(r"(\d+)")
 Fold = bool | str | Collection[str] | None
 
 Output = tuple[int | None, int]
-"""The index of a node, and which of its outputs is meant."""
+"""The index of a node, and the number of one of its outputs."""
 
 Link = tuple[int, TracedEdge]
 """An edge to another box, with the index of that box."""
 
 
 def view_of(graph: Graph, *, fold: Fold) -> View:
-    """Return the boxes to show for a graph.
+    """Return the boxes of the picture of a graph.
 
     Args:
         graph: The graph.
-        fold: False shows every node. True shows leaves within other boxes, and repeats once. The
-            paths of modules also fold these modules. None chooses: all nodes of a small graph, else
-            the fold by module or by repeats.
+        fold: False shows every node. True draws leaves inside other boxes and repeated parts once.
+            Paths of modules also draw these modules as one box each. None chooses: all nodes of a
+            small graph, else the fold by module or by repeats.
     """
     modules = read_paths(fold)
     check_modules(with_derivatives(graph).nodes, modules)
@@ -54,12 +54,12 @@ def view_of(graph: Graph, *, fold: Fold) -> View:
 
 
 def is_in_full(graph: Graph, fold: Fold) -> bool:
-    """Return whether every node is shown."""
+    """Return whether the picture shows every node, given the graph and the user's `fold`."""
     return fold is False or (fold is None and len(graph.nodes) <= MOST_IN_FULL)
 
 
 def overview_of(graph: Graph) -> View:
-    """Show the modules, or what repeats once if that leaves fewer boxes."""
+    """Return the boxes by module, or by repeated parts if these are fewer."""
     viewer = Viewer(graph)
     by_module = viewer.by_module()
     if by_module is not None and len(by_module) <= MOST_IN_FULL:
@@ -68,7 +68,11 @@ def overview_of(graph: Graph) -> View:
 
 
 def read_paths(fold: Any) -> Collection[str]:
-    """Return the paths of modules that `fold` names."""
+    """Return the module paths in the user's `fold`, none for a bool or None.
+
+    Raises:
+        TypeError: If `fold` is anything else.
+    """
     if fold is None or isinstance(fold, bool):
         return ()
     paths = (fold,) if isinstance(fold, str) else fold
@@ -78,16 +82,17 @@ def read_paths(fold: Any) -> Collection[str]:
 
 
 class Viewer:
-    """Makes views of one graph. Facts that all of them need are computed once.
+    """Makes views of one graph, and computes what they share only once.
 
     Attributes:
         graph: The graph, with a node for each input.
         roots: The indices of its roots.
-        levels: Which modules lie within which.
+        levels: The nesting of its modules.
+        modules: Its modules by path.
     """
 
     def __init__(self, graph: Graph) -> None:
-        """Prepare a graph with at least one node."""
+        """Prepare a graph; raise a ValueError if it has no nodes."""
         if not graph.nodes:
             raise ValueError(message("errors.picture.empty"))
         self.graph = with_inputs(with_derivatives(graph))
@@ -97,40 +102,40 @@ class Viewer:
 
     @cached_property
     def leaves(self) -> Mapping[int | None, TracedNode]:
-        """The leaves that a fold shows within other boxes, by index."""
+        """The leaves that a fold draws inside other boxes, by index."""
         return {leaf.index: leaf for leaf in self.graph.leaves if leaf.index not in self.roots}
 
     @cached_property
     def own_nodes(self) -> list[TracedNode]:
-        """The nodes that a fold does not show within other boxes, without the inputs."""
+        """The nodes that have a box of their own in a fold, without the inputs."""
         nodes = self.graph.nodes[: len(self.graph.nodes) - len(self.graph.inputs)]
         return [node for node in nodes if node.index not in self.leaves]
 
     @cached_property
     def _users(self) -> Mapping[int | None, Sequence[int]]:
-        """The sources of the edges that lead to each node."""
+        """For the index of a node, the indices of the nodes with an edge to it."""
         users = defaultdict[int | None, list[int]](list)
         for edge in self.graph.edges:
             users[edge.target].append(edge.source)
         return users
 
     def in_full(self) -> View:
-        """Show every node."""
+        """Return a view of every node."""
         return self.view([ModuleBox(nodes=(node,)) for node in self.graph.nodes], is_folded=False)
 
     def by_module(self) -> View | None:
-        """Show the modules of the first level that has several; None if no module is known."""
+        """Return a view by module, at the outermost level with several; None without modules."""
         boxes = first_level(self.own_nodes, self.levels)
         return None if boxes is None else self.view(module_boxes(self.own_nodes, boxes))
 
     def by_paths(self, patterns: Collection[str]) -> View:
-        """Show the modules whose paths match, and other nodes one by one."""
+        """Return a view with one box for each module whose path matches, and the other nodes."""
         return self.view(module_boxes(self.own_nodes, match_modules(self.own_nodes, patterns)))
 
     def view(self, parts: Sequence[ModuleBox], *, is_folded: bool = True) -> View:
-        """Return the boxes of the parts.
+        """Return the boxes of a picture, given the nodes of each box.
 
-        A fold shows leaves within them, the inputs beside them, and what repeats once.
+        A fold draws leaves inside boxes, adds inputs, and draws repeated parts once.
         """
         if is_folded:
             parts = [*self._with_inputs(parts)]
@@ -144,7 +149,7 @@ class Viewer:
         return tuple(self._boxes(parts, vertices, outputs, is_folded=is_folded))
 
     def _with_inputs(self, parts: Sequence[ModuleBox]) -> Iterator[ModuleBox]:
-        """Yield the parts, then the inputs that they use."""
+        """Yield the given parts, then a part for each input of the graph that they use."""
         yield from parts
         nodes = chain.from_iterable(part.nodes for part in parts if part.beyond is None)
         edges = (edge for node in nodes for edge in node.edges if isinstance(edge, InputEdge))
@@ -152,9 +157,10 @@ class Viewer:
             yield ModuleBox(nodes=(self.graph.nodes[target],))
 
     def _label(self, part: ModuleBox, outputs: Sequence[Output]) -> Hashable:
-        """Return a value that is equal for parts that one box may stand for.
+        """Return a value that is equal for parts that may be drawn as one box.
 
-        The shapes within a module are left out, as they may follow from the data; the bytes count.
+        The shapes inside a module are left out, because they may follow from the data.
+        The bytes count.
         """
         if part.beyond is not None:
             return part.beyond, part.module, part.nodes[0].index
@@ -169,7 +175,7 @@ class Viewer:
         )
 
     def _module_kind(self, path: str | None) -> Hashable:
-        """Return a value that is equal for modules that look the same in a picture."""
+        """Return a value that is equal for modules that a picture shows alike."""
         module = self.modules.get(path or "") if path is not None else None
         facts = module and replace(module, path="")
         return path and NUMBER.sub("*", path), facts
@@ -182,6 +188,7 @@ class Viewer:
         *,
         is_folded: bool,
     ) -> Iterator[Box]:
+        """Yield a box for each vertex that is left after the fold."""
         for vertex in vertices:
             alike = [parts[member] for member in vertex.members]
             first, path = alike[0], alike[0].module
@@ -200,11 +207,12 @@ class Viewer:
             )
 
     def _shape(self, output: Output) -> Shape | None:
+        """Return the shape of an output."""
         node, number = output
         return self.graph.nodes[node or 0].shapes[number]
 
     def _folded_leaves(self, alike: Sequence[ModuleBox]) -> Iterator[FoldedLeaf]:
-        """Yield the leaves that edges lead to, one for the corresponding leaves of all copies."""
+        """Yield the leaves to draw inside a box; corresponding leaves of all copies become one."""
         edges_of = ([edge for node in part.nodes for edge in node.edges] for part in alike)
         for edges in zip(*edges_of, strict=True):
             leaves = [self.leaves[edge.target] for edge in edges if edge.target in self.leaves]
@@ -215,7 +223,7 @@ class Viewer:
 
 
 def _links(parts: Sequence[ModuleBox]) -> list[list[Link]]:
-    """Return the edges from each part to others. Parts outside are not linked to each other."""
+    """Return for each part its edges to other parts; parts outside the shown module have none."""
     part_of: dict[int | None, int] = {
         node.index: index
         for index, part in enumerate(parts)
@@ -237,7 +245,7 @@ def _links(parts: Sequence[ModuleBox]) -> list[list[Link]]:
 def _used_outputs(
     parts: Sequence[ModuleBox], links: Sequence[Sequence[Link]]
 ) -> Sequence[Sequence[Output]]:
-    """Return for each module the outputs of its nodes that other parts lead to."""
+    """Return for each module box the outputs of its nodes that other parts use."""
     used: list[set[Output]] = [set() for _ in parts]
     for target, edge in chain.from_iterable(links):
         if parts[target].module is not None:
@@ -253,7 +261,7 @@ def _vertices(
     links: Sequence[Sequence[Link]],
     outputs: Sequence[Sequence[Output]],
 ) -> Iterator[Vertex]:
-    """Yield a vertex for each part. A module leads to each output of another part only once."""
+    """Yield a vertex for each part; several edges of a module to one output become one."""
     numbers = [{output: number for number, output in enumerate(each)} for each in outputs]
     for index, (part, label) in enumerate(zip(parts, labels, strict=True)):
         edges = (
@@ -265,13 +273,13 @@ def _vertices(
 
 
 def _node_kind(node: TracedNode) -> Hashable:
-    """Return a value that is equal for nodes that look the same in a picture."""
+    """Return a value that is equal for nodes that a picture shows alike."""
     names = tuple(NUMBER.sub("*", name) for name in node.tensor_names)
     return node.shapes, names, node.retains_grad, _kind_within(node)
 
 
 def _kind_within(node: TracedNode) -> Hashable:
-    """Return a value that is equal for nodes that look the same within the box of a module."""
+    """Return a value that is equal for nodes that look alike inside the box of a module."""
     kind = node.name, node.dtype, node.device, node.is_leaf, node.derivative_order
     saved = [
         (one.name, one.state, one.is_modified and (one.saved_version, one.current_version))
@@ -281,6 +289,6 @@ def _kind_within(node: TracedNode) -> Hashable:
 
 
 def merge_names(names: Sequence[str]) -> str:
-    """Return the names as one, with a star for each number in which they differ."""
+    """Return several names as one, with a star for each number that differs."""
     fields = zip(*(NUMBER.split(name) for name in names), strict=True)
     return "".join(field[0] if len({*field}) == 1 else "*" for field in fields)

@@ -1,1 +1,1 @@
-"""A backward, step by step."""
+"""A backward pass step by step: its sentences, and the page to walk through it."""

@@ -1,4 +1,4 @@
-"""The steps of a backward pass, node by node and edge by edge."""
+"""The steps of a traced pass: one for each value, and one for each gradient along an edge."""
 
 from collections.abc import Iterator
 
@@ -12,9 +12,9 @@ from leafgrad._steps.step import Kind, Sign, Step, Writing
 
 
 def steps(graph: Graph) -> Iterator[tuple[Step, Sign]]:
-    """Yield the steps of both passes, each with its sign in a picture that has a box for each node.
+    """Yield the steps of the forward and the backward pass, each with its change in the picture.
 
-    The values come first, in the order in which the operations ran, then the gradients.
+    Values come first, in the order in which the operations ran, then the gradients.
     """
     for node in sorted(graph.nodes, key=age_order):
         if node.values:
@@ -24,7 +24,7 @@ def steps(graph: Graph) -> Iterator[tuple[Step, Sign]]:
 
 
 def _backward(graph: Graph) -> Iterator[tuple[Step, Sign]]:
-    """Yield the gradients, in the order in which the engine took the nodes."""
+    """Yield the steps of the backward pass, in the order in which autograd visited the nodes."""
     arrows = _arrows(graph)
     for root in graph.roots:
         yield _step("start", root, sentences.describe_start(root, graph)), _at(root)
@@ -44,14 +44,17 @@ def _backward(graph: Graph) -> Iterator[tuple[Step, Sign]]:
 
 
 def _step(kind: Kind, node: TracedNode, sentence: str, edge: int | None = None) -> Step:
+    """Return a step at a node."""
     return Step(kind=kind, node=node.index, edge=edge, sentence=sentence)
 
 
 def _at(node: TracedNode) -> Sign:
+    """Return the change in the picture for a step at a node: its gradient appears."""
     return Sign(box=node.index, writes=tuple(_numbers(node, "grad")))
 
 
 def _along(edge: TracedEdge, graph: Graph, arrow: int) -> Sign:
+    """Return the change in the picture for a gradient that flows along an edge."""
     node, target = graph.nodes[edge.source], graph.nodes[edge.target or 0]
     writes = [*_numbers(node, "grad")]
     if edge.gradient_so_far is not None and len(target.shapes) == 1:
@@ -61,13 +64,14 @@ def _along(edge: TracedEdge, graph: Graph, arrow: int) -> Sign:
 
 
 def _numbers(node: TracedNode, style: str) -> Iterator[Writing]:
+    """Yield the lines of a box that hold its value or its gradient, as the player rewrites them."""
     for number, line in enumerate(number_lines(node)):
         if line.style == style:
             yield node.index, number, line.text
 
 
 def _arrows(graph: Graph) -> dict[tuple[int, int], int]:
-    """Return the number of each edge's arrow in the picture, where inputs have arrows too."""
+    """Return the number of each edge's arrow in the picture, which also has arrows to inputs."""
     drawn = (edge for node in with_inputs(graph).nodes for edge in node.edges)
     arrows = enumerate(edge for edge in drawn if edge.target is not None)
     return {

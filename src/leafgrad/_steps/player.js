@@ -27,7 +27,7 @@ function leafgradSteps(root) {
     frame.style.maxHeight = `${Math.max(room, 240)}px`;
   };
 
-  // Scroll the picture, and nothing around it, so far that a box is in sight.
+  // Scroll the picture, but not the page, until a box is in sight.
   const reveal = (box) => {
     const [inner, outer] = [box, frame].map((each) => each.getBoundingClientRect());
     const bottom = Math.max(Math.min(outer.bottom, innerHeight), outer.top + inner.height);
@@ -37,7 +37,7 @@ function leafgradSteps(root) {
       frame.scrollLeft += (inner.left + inner.right - outer.left - outer.right) / 2;
   };
 
-  // Show the graph as it is after so many steps.
+  // Show the graph after the first `count` steps.
   const show = (count) => {
     at = Math.min(steps.length, Math.max(0, count));
     root.dataset.at = at;
@@ -74,7 +74,7 @@ function leafgradSteps(root) {
   });
   find(".controls").hidden = false;
   sentence.hidden = false;
-  // The longest sentence makes room for all, so that the picture stands still.
+  // Reserve the height of the longest sentence, so that the picture does not move.
   sentence.textContent = items.reduce((long, { textContent: one }) => (one.length > long.length ? one : long), hint);
   sentence.style.minHeight = `${sentence.offsetHeight}px`;
   fit();

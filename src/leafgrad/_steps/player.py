@@ -1,4 +1,4 @@
-"""A backward pass to step through: a picture, buttons and a list of what happens."""
+"""The stepper: a picture of a graph, buttons, and the sentence of the current step."""
 
 import json
 from dataclasses import replace
@@ -19,7 +19,7 @@ BUTTONS = ("first", "back", "next", "last")
 
 
 def draw(graph: Graph) -> Drawing:
-    """Draw each node of a graph, with the names that the sentences use."""
+    """Return the picture of all nodes of a graph, named as in the sentences."""
     nodes = tuple(replace(node, tensor_names=(short_name(node),)) for node in graph.nodes)
     roots = tuple(nodes[root.index] for root in graph.roots)
     named = replace(graph, nodes=nodes, roots=roots)
@@ -27,7 +27,7 @@ def draw(graph: Graph) -> Drawing:
 
 
 def page(graph: Graph) -> str:
-    """Write a page that holds nothing else."""
+    """Return an HTML document that holds only the stepper."""
     name = message("player.title", graph=title(graph))
     content = element("main", element("h1", text(name)), fragment(graph))
     return document(name, PAGE, content, resource("leafgrad._steps", "player.js"))
@@ -41,7 +41,7 @@ h1{position:absolute;clip-path:inset(50%)}
 
 
 def fragment(graph: Graph) -> Markup:
-    """Write what a notebook shows; without JavaScript it is the picture and the list."""
+    """Return the stepper as HTML for a notebook; without JavaScript it is a picture and a list."""
     buttons = []
     for action in BUTTONS:
         label, face = message(f"player.{action}"), message(f"player.face.{action}")
@@ -74,7 +74,7 @@ def fragment(graph: Graph) -> Markup:
 
 
 def in_a_notebook(graph: Graph) -> Markup:
-    """Write the page in a frame of its own, and the picture and the list for want of trust."""
+    """Return the stepper in a frame, and a picture and a list for notebooks without scripts."""
     name = message("player.title", graph=title(graph))
     instead = Markup(image(draw(graph).markup, name=name) + _sentences(graph))
     return embed_page(page(graph), name=name, height=HEIGHT, instead=instead)
@@ -84,5 +84,6 @@ HEIGHT = 720.0
 
 
 def _sentences(graph: Graph, **attributes: str) -> Markup:
+    """Return the sentences of all steps as an HTML list."""
     items = (element("li", text(step.sentence)) for step, _ in by_node.steps(graph))
     return element("ol", *items, **attributes)

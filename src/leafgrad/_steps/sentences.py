@@ -1,4 +1,4 @@
-"""The sentences of a backward pass: what happened at each step."""
+"""The sentence of each step of a forward and backward pass."""
 
 from leafgrad._display.units import shape_text
 from leafgrad._graph.graph import Graph
@@ -17,11 +17,11 @@ LOCAL = {
     "SqrtBackward0": "1 / (2 * sqrt({0}))",
     "TanhBackward0": "1 - tanh({0})**2",
 }
-"""The derivative of an operation with respect to an input {0}; {1} is its other input, if any."""
+"""The derivative of each operation with respect to an input {0}; {1} is the other input, if any."""
 
 
 def describe_value(node: TracedNode, graph: Graph) -> str:
-    """Return the value of a leaf, or of an operation and its inputs."""
+    """Return the sentence for the value of a leaf, or of an operation and its inputs."""
     if not any(node.values):
         return message("steps.value-unknown", node=full_name(node))
     slots = {"node": full_name(node), "value": value_text(node)}
@@ -37,14 +37,14 @@ def describe_value(node: TracedNode, graph: Graph) -> str:
 
 
 def describe_start(root: TracedNode, graph: Graph) -> str:
-    """Return where a backward pass starts, and its gradient if no other arrives there."""
+    """Return the sentence for the root where backward starts, with its gradient if complete."""
     if any(edge.target == root.index for edge in graph.edges):
         return message("steps.start", node=full_name(root))
     return message("steps.start-with", node=full_name(root), gradient=gradient_text(root))
 
 
 def describe_pass(edge: TracedEdge, graph: Graph, *, is_first: bool) -> str:
-    """Return the gradient that a node computes from what arrived, and which node gets it."""
+    """Return the sentence for a gradient that a node computes and passes along an edge."""
     node, target = graph.nodes[edge.source], short_name(graph.nodes[edge.target or 0])
     ends = {"node": full_name(node), "target": target}
     if edge.gradient is None:
@@ -67,7 +67,7 @@ def describe_pass(edge: TracedEdge, graph: Graph, *, is_first: bool) -> str:
 
 
 def _rule(node: TracedNode, edge: TracedEdge, graph: Graph) -> str:
-    """Return the local derivative as a formula, if it is known and its tensors have names."""
+    """Return the local derivative as a formula with "=", or "" if it or a name is unknown."""
     places = [edge.target, *(other.target for other in node.edges if other is not edge)]
     if node.name not in LOCAL or None in places:
         return ""
@@ -76,7 +76,7 @@ def _rule(node: TracedNode, edge: TracedEdge, graph: Graph) -> str:
 
 
 def _factor(node: TracedNode, edge: TracedEdge) -> str | None:
-    """Return the quotient of what left and what arrived, if both are real numbers and not 0."""
+    """Return the passed gradient divided by the arrived one, if both are nonzero real numbers."""
     match node.gradients, edge.gradient:
         case [arrived], left if arrived is not None and left is not None:
             match arrived.numbers, left.numbers:
@@ -88,13 +88,14 @@ def _factor(node: TracedNode, edge: TracedEdge) -> str | None:
 
 
 def describe_complete(leaf: TracedNode) -> str:
-    """Return that the gradient of a leaf is complete."""
+    """Return the sentence that says that the gradient of a leaf is complete."""
     grad = f"{leaf.leaf_name}.grad" if leaf.leaf_name else message("steps.its-grad")
     gradient = _full(leaf.gradients)
     return message("steps.complete", leaf=short_name(leaf), gradient=gradient, grad=grad)
 
 
 def _full(tensors: tuple[TensorSummary | None, ...]) -> str:
+    """Return tensors as text: their numbers, or shape, mean and norm if they are large."""
     return "; ".join(
         message("steps.tensor", shape=shape_text(tensor.shape), summary=tensor)
         if tensor.numbers is None and tensor.unread is None
@@ -105,6 +106,6 @@ def _full(tensors: tuple[TensorSummary | None, ...]) -> str:
 
 
 def full_name(node: TracedNode) -> str:
-    """Return the name of a node, and its kind."""
+    """Return the name and the kind of a node, as in "y (MulBackward0)"."""
     kind = message("nodes.leaf") if node.is_leaf else node.name
     return message("steps.called", name=short_name(node), kind=kind)

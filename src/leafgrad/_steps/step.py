@@ -1,4 +1,4 @@
-"""One step of a backward pass."""
+"""A step of a forward and backward pass, and what it changes in the picture."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -26,17 +26,17 @@ class Step:
 
 
 Writing = tuple[int, int, str]
-"""The index of a box, the number of a line of numbers in it, and its text."""
+"""A number to show: the index of its box, its line there, and the text."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Sign:
-    """The boxes and arrows that light up, and the numbers that appear.
+    """What a step changes in the picture.
 
     Attributes:
-        box: The index of the box that lights up.
-        arrows: The numbers of the arrows that light up.
-        writes: The numbers that appear.
+        box: The index of the box to highlight.
+        arrows: The numbers of the arrows to highlight.
+        writes: The numbers to show.
     """
 
     box: int

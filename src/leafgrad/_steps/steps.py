@@ -1,4 +1,4 @@
-"""A backward pass, step by step, as it was seen."""
+"""The steps of a forward and backward pass, as the user gets them."""
 
 from dataclasses import dataclass
 
@@ -71,7 +71,11 @@ class BackwardSteps:
 
 
 def steps_of(graph: Graph) -> BackwardSteps:
-    """Return the steps of a graph with gradients; raise an error if it has none, or too many."""
+    """Return the steps of a graph.
+
+    Raises:
+        ValueError: If the graph has no gradients, or there are more than 1,000 steps.
+    """
     if not graph.has_gradients:
         raise ValueError(message("errors.graph.no-gradients", what="steps()"))
     steps = tuple(step for step, _ in by_node.steps(graph))

@@ -1,1 +1,1 @@
-"""The page of a graph, to move about in."""
+"""The explorer: an HTML page with a graph to search, zoom and open module by module."""

@@ -6,7 +6,7 @@ const button = (name) => $(`[data-do="${name}"]`);
 const { first, start, wholes, modules, whole: model, words, direction } = JSON.parse($("#data").textContent);
 const say = (name, ...slots) => words[name].replace(/\$(\d)/g, (_, number) => slots[number - 1]);
 const hint = output.textContent;
-const LEAST = 0.45; // below, one cannot read a box
+const LEAST = 0.45; // the least scale at which boxes are readable
 
 // One drawing in one direction: of the graph folded or in full, or of a module.
 class View {
@@ -27,14 +27,14 @@ class View {
     }
   }
 
-  // All boxes that one can get to from a box, itself among them.
+  // Return all boxes that can be reached from a box, including itself.
   reached(from, ways) {
     const seen = new Set([from]);
     for (const box of seen) ways[box].forEach((next) => seen.add(next));
     return seen;
   }
 
-  // Dim all boxes and arrows but some.
+  // Dim all boxes and arrows except the given boxes and the arrows between them.
   light(lit) {
     this.lit = lit;
     const dim = (each, isDim) => each.classList.toggle("dim", Boolean(lit) && isDim);
@@ -59,10 +59,10 @@ let to = direction;
 let at = start;
 let view = new View(stage.firstElementChild, first);
 const drawn = new Map([[to + at, view]]);
-let packed = {}; // what the other views are drawn from
+let packed = {}; // the markup of the other views
 let overview = 0;
 let scale = 1;
-let isFitted = true; // until someone zooms
+let isFitted = true; // until the user zooms
 let selected = null;
 let found = [];
 
@@ -71,7 +71,7 @@ const middle = () => {
   return { clientX: left + width / 2, clientY: top + height / 2 };
 };
 
-// What is at the given point of the window stays there.
+// Set the scale; the point of the picture under the pointer does not move.
 function zoom(wanted, { clientX, clientY } = middle()) {
   const before = view.svg.getBoundingClientRect();
   scale = Math.min(4, Math.max(Math.min(0.05, whole()), wanted));
@@ -83,7 +83,7 @@ function zoom(wanted, { clientX, clientY } = middle()) {
   stage.scrollBy(after.left + right * after.width - clientX, after.top + down * after.height - clientY);
 }
 
-// How large the whole picture may be to fit; before a frame has a size, anything does.
+// Return the scale at which the whole picture fits, 1 while the frame has no size.
 const whole = () => Math.min(1.3, stage.clientWidth / view.width, stage.clientHeight / view.height) || 1;
 
 function fit() {
@@ -105,7 +105,7 @@ function go(number) {
   view.boxes[number].scrollIntoView({ block: "center", inline: "center" });
 }
 
-// To a box beside the selected one, or to the first of the graph.
+// Select a neighbour of the selected box, or the first box of the graph.
 const step = (from) => go(selected === null ? view.back.findIndex((boxes) => !boxes.length) : from(selected));
 
 function look() {
@@ -151,14 +151,14 @@ function show(number, direction = to) {
   offer();
   fit();
   if (scale < LEAST) {
-    zoom(0.8); // too much for one look: begin where the picture does
+    zoom(0.8); // too large to read: show the start of the picture
     const start = view.boxes[to === "forward" ? view.boxes.length - 1 : 0].getBoundingClientRect();
     stage.scrollTo(stage.scrollLeft + start.left - middle().clientX, 0);
   }
   look();
 }
 
-// Colour the boxes by what was chosen, and tell what the colours mean.
+// Colour the boxes as chosen in the menu, and show the key of the colours.
 function paint() {
   view.paint(color.value);
   const keys = (view.heat[color.value]?.legend ?? []).map(([marks, meaning]) => {
@@ -169,7 +169,7 @@ function paint() {
   legend.replaceChildren(...keys);
 }
 
-// From modules to all nodes, and back.
+// Switch between the modules and all nodes.
 function fold() {
   if (wholes < 2) return;
   if (at !== wholes - 1) overview = at;
@@ -178,12 +178,12 @@ function fold() {
 
 const turn = () => show(at, to === "forward" ? "backward" : "forward");
 
-// Look into the module of a box.
+// Open the module of a box.
 function enter(number = selected) {
   if (number !== null && view.opens[number] >= 0) show(wholes + view.opens[number]);
 }
 
-// Back out of a module, to the box that it is.
+// Go back from a module to its box in the outer view.
 function leave() {
   const from = at - wholes;
   if (from < 0) return;
@@ -193,7 +193,7 @@ function leave() {
   if (box >= 0) go(box);
 }
 
-// The modules on the way to the one that is looked into, each to be changed for one beside it.
+// Show a menu for each level from the model to the open module, to choose another module.
 function offer() {
   const path = [];
   for (let module = at - wholes; module >= 0; [, module] = modules[module]) path.unshift(module);
@@ -236,7 +236,7 @@ document.addEventListener("keydown", (event) => {
       stage.focus();
     }
   } else if (event.target.matches("select") || (event.target.matches("button") && event.key === "Enter")) {
-    return; // these have keys of their own
+    return; // menus and buttons handle these keys themselves
   } else if (keys[event.key]) {
     event.preventDefault();
     keys[event.key]();
@@ -269,7 +269,7 @@ stage.addEventListener("wheel", (event) => {
   if (!event.ctrlKey) return;
   event.preventDefault();
   zoom(scale * Math.exp(-event.deltaY / 300), event);
-}, { passive: false }); // so that the browser does not zoom the page
+}, { passive: false }); // or preventDefault() cannot keep the browser from zooming the page
 
 search.addEventListener("input", look);
 color.addEventListener("change", paint);

@@ -1,4 +1,4 @@
-"""A traced graph as a page of its own, to move about in."""
+"""The explorer: an HTML page with a graph to search, zoom and open module by module."""
 
 import base64
 import json
@@ -21,10 +21,10 @@ from leafgrad._picture.svg.svg import MOST_BOXES, MOST_IN_NOTEBOOK, draw_view, t
 from leafgrad._picture.view import is_in_full, overview_of, view_of
 
 MOST_IN_VIEW = 600
-"""The number of boxes that a view may have, beside the one that the page starts with."""
+"""The greatest number of boxes in a view, except the view that the page starts with."""
 
 MOST_IN_ALL = 5000
-"""The number of boxes that the views of all modules may have together."""
+"""The greatest number of boxes in the views of all modules together."""
 
 MOST_HEIGHT = 640.0
 AROUND = 200.0
@@ -37,9 +37,9 @@ KEY_STYLE += "".join(
 
 
 def embedded_page(graph: Graph) -> str:
-    """Return what a notebook shows: the page in a frame, or the picture if that is too large.
+    """Return the HTML that a notebook shows for a graph: the explorer in a frame.
 
-    If even the picture is too large, it is the text.
+    A graph too large for the explorer is shown as a picture, and an even larger one as text.
     """
     instead, height = preformatted(graph_text.text(graph)), MOST_HEIGHT
     view = view_of(graph, fold=None)
@@ -49,7 +49,7 @@ def embedded_page(graph: Graph) -> str:
         height = min(drawing.height + AROUND, MOST_HEIGHT)
     try:
         content = page(graph, PictureStyle(direction="forward", color="class"))
-    except ValueError:  # it would have too many boxes
+    except ValueError:  # too many boxes
         return instead
     if len(content) > MOST_CHARACTERS:
         return instead
@@ -57,9 +57,10 @@ def embedded_page(graph: Graph) -> str:
 
 
 def page(graph: Graph, style: PictureStyle) -> str:
-    """Write the page: the graph folded and in full, and a view of each module, in two directions.
+    """Return the explorer as an HTML document.
 
-    The view that it starts with is part of the document. The others are compressed.
+    It holds the folded graph, the full graph and each module, in both directions. The view that it
+    starts with is part of the document; the others are compressed.
     """
     style.check(graph)
     wholes = _wholes(graph)
@@ -72,7 +73,7 @@ def page(graph: Graph, style: PictureStyle) -> str:
     shared = [_facts(view, numbers, colors, hues) for view in views]
     packed: dict[Direction, list[Any]] = {}
     for way in get_args(Direction):
-        plain = PictureStyle(direction=way, legend=False, is_brief=True)  # colours are the page's
+        plain = PictureStyle(direction=way, legend=False, is_brief=True)  # the page adds colours
         drawings = [draw_view(graph, view, plain) for view in views]
         packed[way] = [
             {**facts, "links": drawing.links, "markup": drawing.markup}
@@ -108,7 +109,7 @@ def page(graph: Graph, style: PictureStyle) -> str:
 def _header(
     heading: str, colors: list[Color], chosen: Color | None, buttons: Mapping[str, bool]
 ) -> Markup:
-    """Return the title and the controls."""
+    """Return the heading of the explorer and its buttons, menus and search field."""
     return element(
         "header",
         element("h1", text(heading)),
@@ -131,7 +132,7 @@ def _header(
 
 
 def _footer(graph: Graph, *, has_modules: bool, can_fold: bool) -> Markup:
-    """Return the place for the meaning of colours, and for what is selected; hints before."""
+    """Return the footer: the key of the colours, and hints until a box is selected."""
     hints = [message("page.hint")]
     if has_modules:
         hints.append(message("page.hint-modules"))
@@ -142,12 +143,12 @@ def _footer(graph: Graph, *, has_modules: bool, can_fold: bool) -> Markup:
         "footer",
         element("div", Markup(" "), id="legend"),
         element("output", text(" ".join(hints)), Markup("\n"), text(keys)),
-        tabindex="0",  # it scrolls on a phone
+        tabindex="0",  # so that the keyboard can scroll it on a phone
     )
 
 
 def _scripts(facts: object, others: object) -> tuple[Markup, Markup]:
-    """Return the data of the first view, in which no name can end the script, and of the others."""
+    """Return the data of the first view as a JSON script, and the other views compressed."""
     first = Markup(_json(facts).replace("<", "\\u003c"))
     packed = base64.b64encode(zlib.compress(_json(others).encode("utf-8"), 9)).decode("ascii")
     return (
@@ -157,7 +158,7 @@ def _scripts(facts: object, others: object) -> tuple[Markup, Markup]:
 
 
 def _wholes(graph: Graph) -> list[View]:
-    """Return the graph folded and in full, if it is small enough and the two differ."""
+    """Return the folded view of a graph, and the view of all nodes if it is small and differs."""
     folded = overview_of(graph)
     if len(folded) > MOST_BOXES:
         raise ValueError(too_large(len(folded)))
@@ -170,10 +171,10 @@ def _wholes(graph: Graph) -> list[View]:
 def _facts(
     view: View, numbers: Mapping[str, int], colors: Sequence[Color], hues: dict[str, str]
 ) -> dict[str, Any]:
-    """Return the modules that the boxes of a view open, and its colours.
+    """Return for each box of a view the module that it opens, and its colours.
 
-    ``opens`` has the number of the module that a box opens, -1 for none. ``heat`` has for each
-    colour the class of each box, and the meaning of these classes.
+    ``opens`` has the number of that module, -1 for none. ``heat`` has for each entry of the colour
+    menu the CSS class of each box, and the key of the colours.
     """
     return {
         "opens": [numbers.get(box.path or "", -1) for box in view],
@@ -186,6 +187,7 @@ def _json(data: object) -> str:
 
 
 def _color_choice(colors: list[Color], chosen: Color | None) -> Markup:
+    """Return the menu of colours."""
     options = [element("option", text(message("page.no-color")), value="")]
     for color in colors:
         selected = {"selected": ""} if color == chosen else {}
@@ -194,4 +196,5 @@ def _color_choice(colors: list[Color], chosen: Color | None) -> Markup:
 
 
 def _button(does: str, face: str, **attributes: str) -> Markup:
+    """Return a button with a face, which the script finds by the name of its action."""
     return element("button", text(face), type="button", data_do=does, **attributes)

@@ -1,13 +1,13 @@
-"""Layered drawings: the extents of boxes and the edges between them in, coordinates out.
+"""Layered drawings: from the sizes of boxes and the edges between them to coordinates.
 
-The longest path is a straight trunk at x = 0. Every other path is a straight column beside it, and
-an edge that passes layers by runs straight down in a lane of its own, so that no edge meets a box.
+The longest path is a straight trunk at x = 0. Every other path is a straight column beside it. An
+arrow that passes layers runs straight down in its own lane, so that no arrow crosses a box.
 
-The steps are: the layer of each box (`layers`), the paths and lanes that share an x (`tracks`),
-that x (`x_coordinates`), and the points that each edge passes (`routes`). They are those of
-Sugiyama, Tagawa and Toda, "Methods for Visual Understanding of Hierarchical System Structures"
-(IEEE Transactions on Systems, Man, and Cybernetics 11 (2), 1981), but for the one that gives their
-drawings few crossings: here the order within a layer follows from the tracks.
+The steps are: the layer of each box (`layers`), the columns of paths and lanes, called tracks
+(`tracks`), the x of each track (`x_coordinates`), and the points of each arrow (`routes`). They
+follow Sugiyama, Tagawa and Toda, "Methods for Visual Understanding of Hierarchical System
+Structures" (IEEE Transactions on Systems, Man, and Cybernetics 11 (2), 1981). One step of theirs
+is missing, the search for an order with few crossings: here the tracks decide the order.
 """
 
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ __all__ = ["Edge", "Extent", "Layout", "Point", "Position", "flip_layout", "lay_
 
 
 def lay_out(boxes: Sequence[Extent], edges: Sequence[Edge]) -> Layout:
-    """Place boxes and route edges; each edge must lead to a box of a higher number.
+    """Return the position of each box and the path of each arrow between them.
 
-    Time and memory grow with the layers that the tracks cover, which is linear where what is made
-    is used soon.
+    Each edge must lead to a box with a higher number. Time and memory grow linearly with the number
+    of layers that tracks cover.
     """
     layers = assign_layers(boxes, edges)
     tracks = tracks_of(boxes, edges, layers)
@@ -34,7 +34,7 @@ def lay_out(boxes: Sequence[Extent], edges: Sequence[Edge]) -> Layout:
 
 
 def flip_layout(boxes: Sequence[Extent], layout: Layout) -> Layout:
-    """Turn a layout upside down: each y becomes ``height - y``, and each path is reversed."""
+    """Return a layout upside down: the root at the bottom, and each path reversed."""
     return layout._replace(
         positions=tuple(
             at._replace(top=layout.height - at.top - box.height)

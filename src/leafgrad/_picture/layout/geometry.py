@@ -1,8 +1,6 @@
-"""What goes into a layout, and what comes out.
+"""The input of a layout (sizes of boxes, edges) and its output (positions, paths of arrows).
 
-In: for n boxes numbered in a topological order, n `Extent`, and an `Edge` for each arrow.
-Out: a `Layout` of n positions, and for each edge the points of a polyline, in units of the picture
-with y growing downwards.
+All lengths are in units of the picture; y grows downwards. Boxes are numbered in topological order.
 """
 
 from typing import NamedTuple
@@ -11,37 +9,21 @@ Point = tuple[float, float]
 
 
 class Extent(NamedTuple):
-    """The size of a box to place.
-
-    Attributes:
-        width: How wide it is.
-        height: How high it is.
-    """
+    """The width and height of a box to place."""
 
     width: float
     height: float
 
 
 class Edge(NamedTuple):
-    """An edge from the bottom of one box to the top of another.
-
-    Attributes:
-        source: The number of the box that it leads from.
-        target: The number of the box that it leads to, which is higher.
-    """
+    """An edge between two boxes by number; the target has the higher number."""
 
     source: int
     target: int
 
 
 class Position(NamedTuple):
-    """Where a box is.
-
-    Attributes:
-        x: Its middle, from left to right.
-        top: Its upper side; y grows downwards.
-        layer: Its layer, counted from the top.
-    """
+    """The place of a box: its centre `x`, its top edge, and its layer counted from the top."""
 
     x: float
     top: float
@@ -49,13 +31,12 @@ class Position(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Where everything is.
+    """The places of all boxes and the paths of all arrows.
 
     Attributes:
-        positions: Where each box is.
-        paths: The points that each edge passes, from the source to the target: straight down
-            where two share x, in a curve without overhang where not. One point where it ends.
-        left: The least x of anything.
+        positions: The place of each box.
+        paths: For each edge, the points of its polyline from source to target.
+        left: The least x.
         right: The greatest x.
         height: The greatest y; the least is 0.
     """

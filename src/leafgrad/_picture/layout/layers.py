@@ -1,12 +1,12 @@
-"""Layer assignment: how far down each box stands.
+"""Layer assignment: in which row of the drawing each box is.
 
-Each edge leads to a box of a higher number, so that the numbers of the boxes are a topological
-order. One pass up and one down give, for n boxes, two arrays of n::
+Each edge leads to a box with a higher number, so the numbers are a topological order. For n boxes,
+one pass up and one pass down compute two arrays of length n::
 
     height[v] = max(height[w] + 1 for each edge v -> w), or 0
     layer[v] = max(layer[u] + 1 for each edge u -> v), or max(height) - height[v]
 
-This is longest-path layering, in which a box that nothing leads to stands as low as it can.
+This is longest-path layering, except that a box without incoming edges is as low as possible.
 """
 
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from leafgrad._picture.layout.geometry import Edge, Extent
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Layers:
-    """The layer of each box, and what it follows from.
+    """The layer of each box, with the edges at each box.
 
     Attributes:
         layer: The layer of each box, counted from the top.
-        height: The number of edges on the longest path on from each box.
+        height: The number of edges on the longest path that starts at each box.
         edges_from: The numbers of the edges that leave each box, in their order.
         edges_to: The numbers of the edges that arrive at each box.
-        count: How many layers there are.
+        count: The number of layers.
     """
 
     layer: list[int]
@@ -35,19 +35,20 @@ class Layers:
 
 
 def assign_layers(boxes: Sequence[Extent], edges: Sequence[Edge]) -> Layers:
-    """Put each box directly under the lowest box that leads to it, roots as low as possible."""
+    """Return the layer of each box: directly below the lowest box with an edge to it.
+
+    A box without incoming edges is placed as low as possible.
+    """
     edges_from: list[list[int]] = [[] for _ in boxes]
     edges_to: list[list[int]] = [[] for _ in boxes]
     for number, edge in enumerate(edges):
         edges_from[edge.source].append(number)
         edges_to[edge.target].append(number)
-    # From the bottom up: the longest path on from each box.
     height = [0] * len(boxes)
     for box in reversed(range(len(boxes))):
         for number in edges_to[box]:
             source = edges[number].source
             height[source] = max(height[source], height[box] + 1)
-    # From the top down: a root right above its nearest successor, others below their sources.
     deepest = max(height)
     layer: list[int] = []
     for box, arriving in enumerate(edges_to):

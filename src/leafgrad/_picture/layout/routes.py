@@ -1,21 +1,20 @@
-"""Edge routing: where each edge leaves its box, bends and arrives.
+"""Arrow routing: where each arrow leaves its box, bends and arrives.
 
-Given are the layer of each box, and the x of each track, so ``xs[of_box[v]]`` for a box v and
-``xs[of_edge[e]]`` for the lane of an edge e that passes layers by. The layers stand one below the
-other, with a gap that grows with how far edges go sideways in it::
+The input is the layer of each box and the x of each track: ``xs[of_box[v]]`` for a box v, and
+``xs[of_edge[e]]`` for the lane of an edge e that passes layers. The gap below a layer grows with
+the sideways distance of its arrows::
 
     bottom[l] = top[l] + max(height[v] for each box v in layer l)
     top[l + 1] = bottom[l] + min(max(LEAST_GAP, bend[l] / 10), GREATEST_GAP)
 
-An edge u -> v is a polyline of at most six points: down from u to the bottom of its layer, in a
-bend into the lane, down the lane, in a bend out of it above the layer of v, and down to v. Where no
-layer is passed by, the lane is left out. The n edges at a side of a box stand in the order of the x
-that they aim at, edge i at ::
+An arrow u -> v has at most six points: down from u to the bottom of its layer, in a bend into the
+lane, down the lane, in a bend out of it above the layer of v, and down to v. An arrow that passes
+no layer has no lane. The n arrows at one side of a box are ordered by the x that they head for,
+with straight arrows in the middle. Arrow i is at ::
 
     x + (i - middle) * min(APART, room / farthest)
 
-in which those that go straight on are in the middle. (Lanes are the dummy vertices of Sugiyama,
-Tagawa and Toda: see `layout`.)
+Lanes are the dummy vertices of Sugiyama, Tagawa and Toda: see `layout`.
 """
 
 from collections.abc import Sequence
@@ -33,7 +32,7 @@ GAP_TO_BEND = 1 / 10
 
 
 class Router(NamedTuple):
-    """Computes the position of each box and the path of each edge."""
+    """Computes the position of each box and the path of each arrow."""
 
     boxes: Sequence[Extent]
     edges: Sequence[Edge]
@@ -42,7 +41,7 @@ class Router(NamedTuple):
     xs: Sequence[float]
 
     def layout(self) -> Layout:
-        """Return the position of each box and the path of each edge."""
+        """Return the position of each box and the path of each arrow."""
         tops, bottoms = self.layer_spans()
         positions = tuple(
             Position(x=self._x(box), top=tops[layer], layer=layer)
@@ -59,7 +58,7 @@ class Router(NamedTuple):
         )
 
     def layer_spans(self) -> tuple[list[float], list[float]]:
-        """Return the top and the bottom of each layer, with room for bends between layers."""
+        """Return the top and the bottom y of each layer, with gaps for the bends of arrows."""
         heights = [0.0] * self.layers.count
         for box, layer in zip(self.boxes, self.layers.layer, strict=True):
             heights[layer] = max(heights[layer], box.height)
@@ -72,7 +71,7 @@ class Router(NamedTuple):
         return tops, bottoms
 
     def _bends(self) -> list[float]:
-        """Return the largest sideways distance of the edges below each layer."""
+        """Return for each layer how far the arrows below it move sideways at most."""
         bends = [0.0] * self.layers.count
         for number, edge in enumerate(self.edges):
             source, target = self._x(edge.source), self._x(edge.target)
@@ -87,7 +86,7 @@ class Router(NamedTuple):
     def paths(
         self, positions: Sequence[Position], tops: Sequence[float], bottoms: Sequence[float]
     ) -> tuple[tuple[Point, ...], ...]:
-        """Return the path of each edge: straight down, with a bend above and below its lane."""
+        """Return the points of each arrow: straight down, with a bend above and below its lane."""
         leave, arrive = self._leaving(), self._arriving()
         paths = []
         for number, edge in enumerate(self.edges):
@@ -102,7 +101,7 @@ class Router(NamedTuple):
         return tuple(paths)
 
     def _leaving(self) -> dict[int, float]:
-        """Return the x at which each edge leaves its box."""
+        """Return the x at which each arrow leaves its box."""
         leaving: dict[int, float] = {}
         for box, numbers in enumerate(self.layers.edges_from):
             aims = {number: self._aim(number, self.edges[number].target) for number in numbers}
@@ -110,7 +109,7 @@ class Router(NamedTuple):
         return leaving
 
     def _arriving(self) -> dict[int, float]:
-        """Return the x at which each edge arrives. Edges in one lane arrive together."""
+        """Return the x at which each arrow arrives at its box; arrows in one lane share it."""
         arriving: dict[int, float] = {}
         for box, numbers in enumerate(self.layers.edges_to):
             aims = {self._arrival(n): self._aim(n, self.edges[n].source) for n in numbers}
@@ -119,7 +118,7 @@ class Router(NamedTuple):
         return arriving
 
     def _spread(self, box: int, aims: dict[int, float]) -> dict[int, float]:
-        """Spread edges over a side of a box: straight ones in the middle, others left and right."""
+        """Return an x for each arrow at one side of a box, with straight arrows in the middle."""
         x = self._x(box)
         order = sorted(aims, key=aims.__getitem__)
         left = sum(aim < x for aim in aims.values())
@@ -131,13 +130,14 @@ class Router(NamedTuple):
         return {one: x + (place - middle) * step for place, one in enumerate(order)}
 
     def _arrival(self, number: int) -> int:
-        """Return the number of an edge, or a negative one for the lane that edges share."""
+        """Return a number for where an arrow arrives; arrows in one lane share a negative one."""
         lane = self.tracks.of_edge.get(number)
         return number if lane is None else -1 - lane
 
     def _aim(self, number: int, end: int) -> float:
-        """Return the x of the lane of an edge, or of the box at its end if it has no lane."""
+        """Return the x that an arrow heads for: its lane, or the box at its other end."""
         return self.xs[self.tracks.of_edge.get(number, self.tracks.of_box[end])]
 
     def _x(self, box: int) -> float:
+        """Return the x of the centre of a box."""
         return self.xs[self.tracks.of_box[box]]

@@ -1,18 +1,17 @@
-"""Tracks: straight columns of boxes and lanes, which a whole drawing is made of.
+"""Tracks: the vertical columns of boxes and arrows that make up a drawing.
 
-The boxes are parted into paths: from the uppermost box u that is on no track, a path goes on along
-an edge to a free box until there is none::
+The boxes are divided into paths. A path starts at the topmost box u without a track, and follows
+edges to boxes without a track as far as it can::
 
     next(u) = the free box v of the greatest height[v] among the edges u -> v
 
-so that the first path, the trunk, is a longest one of the graph. An edge u -> v that passes layers
-by, ``layer[v] - layer[u] - 1`` of them, needs a lane there: that of its own track where the track
-goes on by it, else one of its bus, which all edges to one box share.
+So the first path, the trunk, is a longest path of the graph. An edge u -> v that passes
+``layer[v] - layer[u] - 1`` layers needs a lane there: in its own track if that continues along the
+edge, else in a track shared by all edges to that box.
 
-What comes out is, for each track, half the width that it takes in each of its layers, and for each
-box and each such edge the number of its track. Paths that stand upright, each with an x of its own,
-are what Ortali and Tollis draw: Algorithms and Bounds for Drawing Directed Graphs, arXiv
-1808.10364.
+The result has for each track half its width in each of its layers, and for each box and each
+passing edge the number of its track. Ortali and Tollis draw such vertical paths: "Algorithms and
+Bounds for Drawing Directed Graphs", arXiv 1808.10364.
 """
 
 from collections import defaultdict
@@ -27,12 +26,12 @@ HALF_A_LANE = 3.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Track:
-    """A straight column.
+    """A vertical column of boxes and arrows with one x.
 
     Attributes:
-        first: Its uppermost layer.
-        edge: The edge by which it branches off; None where it starts with a root.
-        halves: Half the width of what stands in each of its layers.
+        first: Its topmost layer.
+        edge: The edge that leads to its first box from another column; None if that is a root.
+        halves: For each of its layers, half the width of the box or arrow there.
     """
 
     first: int
@@ -42,13 +41,13 @@ class Track:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tracks:
-    """All tracks, and what runs in them.
+    """All columns of a drawing, and which column each box and edge is in.
 
     Attributes:
-        tracks: The tracks, each after the one that it branches off from, the trunk first.
-        of_box: The track of each box.
-        of_edge: The track that each edge which passes layers by runs in.
-        onward: The edge by which the track of a box goes on, where it does.
+        tracks: The columns, each after the column that it branches off from; the longest first.
+        of_box: The column of each box.
+        of_edge: The column of each edge that passes layers.
+        onward: For each box, the edge by which its column continues.
     """
 
     tracks: list[Track] = field(default_factory=list)
@@ -58,22 +57,19 @@ class Tracks:
 
 
 def tracks_of(boxes: Sequence[Extent], edges: Sequence[Edge], layers: Layers) -> Tracks:
-    """Return the tracks: the longest path, the other paths from the top, then the lanes."""
+    """Return the columns of a drawing: the longest path, other paths, then lanes for arrows."""
     builder = _TrackBuilder(boxes, edges, layers)
-    # The trunk: the longest path of the graph.
     trunk = max(range(len(boxes)), key=layers.height.__getitem__)
-    # The other paths, from the uppermost box that has no track.
     for box in (trunk, *sorted(range(len(boxes)), key=layers.layer.__getitem__)):
         if box not in builder.laid.of_box:
             builder.lay_path(box)
-    # A lane for each bus whose edges run in no track yet.
     for bus in builder.buses.values():
         builder.lay_lane(bus)
     return builder.laid
 
 
 class _TrackBuilder:
-    """Adds one track after the other. A bus holds the edges to one box, the longest first."""
+    """Adds one column after the other. A bus is a list of edges to one box, the longest first."""
 
     def __init__(self, boxes: Sequence[Extent], edges: Sequence[Edge], layers: Layers) -> None:
         self.boxes = boxes
@@ -88,12 +84,12 @@ class _TrackBuilder:
             bus.sort(key=self._span, reverse=True)
 
     def lay_path(self, box: int) -> None:
-        """Add a track from a box along the longest path of boxes without a track."""
+        """Add a column that starts at a box and follows the longest path of free boxes."""
         nearest = min(self.layers.edges_to[box], key=self._span, default=None)
         track = Track(first=self.layers.layer[box], edge=nearest)
         self.laid.tracks.append(track)
         self._settle(box, track)
-        # Follow the edge to the highest free box, and its parallel edges with it.
+        # Follow the edge to the free box with the longest path, with all edges parallel to it.
         while free := [
             n for n in self.layers.edges_from[box] if self.edges[n].target not in self.laid.of_box
         ]:
@@ -107,11 +103,12 @@ class _TrackBuilder:
         self._add_tail(box, track)
 
     def _settle(self, box: int, track: Track) -> None:
+        """Put a box at the end of a column."""
         self.laid.of_box[box] = len(self.laid.tracks) - 1
         track.halves.append(self.boxes[box].width / 2)
 
     def _add_tail(self, box: int, track: Track) -> None:
-        """Continue a track along the longest edge of its last box, if that heads its bus."""
+        """Extend a column by the longest edge of its last box, if no longer one has that target."""
         passing = (number for number in self.layers.edges_from[box] if self._span(number))
         heads = [number for number in passing if self._bus(number)[0] == number]
         if heads:
@@ -119,7 +116,7 @@ class _TrackBuilder:
             self._continue(onward, self._without_track(self._bus(onward)), track)
 
     def lay_lane(self, bus: list[int]) -> None:
-        """Add a track for the edges of a bus that run in no track yet."""
+        """Add a column for the edges of a bus that have none yet."""
         edges = self._without_track(bus)
         if edges:
             track = Track(
@@ -130,19 +127,22 @@ class _TrackBuilder:
             self._pass(edges[0], edges, track)
 
     def _continue(self, onward: int, edges: Iterable[int], track: Track) -> None:
+        """Extend a column along an edge, together with the other edges given."""
         self.laid.onward[self.edges[onward].source] = onward
         self._pass(onward, edges, track)
 
     def _pass(self, longest: int, edges: Iterable[int], track: Track) -> None:
-        """Let edges run in a track as far as the longest of them."""
+        """Assign edges to a column, which they follow as far as the longest of them goes."""
         passed = self._span(longest)
         track.halves.extend([HALF_A_LANE] * passed)
         self.laid.of_edge.update(dict.fromkeys(edges if passed else (), len(self.laid.tracks) - 1))
 
     def _without_track(self, bus: list[int]) -> list[int]:
+        """Return the edges of a bus that are in no column yet."""
         return [number for number in bus if number not in self.laid.of_edge]
 
     def _bus(self, number: int) -> list[int]:
+        """Return all edges to the target of an edge that pass layers."""
         return self.buses[self.edges[number].target]
 
     def _span(self, number: int) -> int:

@@ -1,9 +1,9 @@
-"""The x-coordinates: where each track stands, from left to right.
+"""The x-coordinate of each track, from left to right.
 
-The trunk stands at x = 0, and each other track branches off to the left or to the right of one
-before it. On either side the contour is, for each layer, how far what stands there reaches out; it
-starts as half the width of the trunk. The tracks of a side come one by one, from the trunk
-outwards, and one that covers the layers l stands right beyond the contour::
+The trunk is at x = 0. Every other track branches off an earlier one to the left or to the right.
+On either side, the contour is the distance that the drawing reaches in each layer; it starts as
+half the width of the trunk. The tracks of a side are placed from the trunk outwards. A track that
+covers the layers l is placed just outside the contour::
 
     x = max(contour[l] + half[l] for each l) + GAP
     contour[l] = x + half[l]
@@ -21,18 +21,16 @@ GAP = 16.0
 
 
 def x_coordinates(edges: Sequence[Edge], tracks: Tracks) -> list[float]:
-    """Return the x of each track: 0 for the trunk, others as near to it as there is room."""
+    """Return the x of each column: 0 for the longest path, the others as near to it as possible."""
     sides = _Sides(edges, tracks)
     xs = [0.0] * len(tracks.tracks)
     trunk, lowest = tracks.tracks[0], max(one.first + len(one.halves) for one in tracks.tracks)
     for half in (LEFT, RIGHT):
-        # The contour: for each layer, how far the tracks so far reach out on this side.
         contour = [0.0] * lowest
         contour[trunk.first : trunk.first + len(trunk.halves)] = trunk.halves
         for number in sides.outwards(half):
             track = tracks.tracks[number]
             span = slice(track.first, track.first + len(track.halves))
-            # Each track goes as near as the contour allows, and becomes part of it.
             x = max(map(add, contour[span], track.halves)) + GAP
             contour[span] = [x + wide for wide in track.halves]
             xs[number] = half * x
@@ -40,7 +38,7 @@ def x_coordinates(edges: Sequence[Edge], tracks: Tracks) -> list[float]:
 
 
 class _Sides:
-    """The side of its parent track that each track branches off to."""
+    """Decides on which side of its parent column each column stands."""
 
     def __init__(self, edges: Sequence[Edge], tracks: Tracks) -> None:
         self.edges = edges
@@ -53,7 +51,7 @@ class _Sides:
             siblings.sort(key=lambda number: len(tracks.tracks[number].halves))
 
     def outwards(self, half: int) -> Iterator[int]:
-        """Yield the tracks of one half of the drawing, from the trunk outwards."""
+        """Yield the columns on one side of the drawing, from the middle outwards."""
         ahead = [(number, False) for number in reversed(self.branches[TRUNK, half])]
         while ahead:
             number, is_open = ahead.pop()
@@ -65,6 +63,7 @@ class _Sides:
             ahead += [(branch, False) for branch in reversed(self.branches[number, -half])]
 
     def _attach(self, number: int) -> None:
+        """Record the parent and the side of a column."""
         edge = self.tracks.tracks[number].edge
         parent = TRUNK if edge is None else self.tracks.of_box[self.edges[edge].source]
         side = RIGHT if edge is None else self._side(edge, parent, number)
@@ -72,7 +71,7 @@ class _Sides:
         self.branches[parent, side].append(number)
 
     def _side(self, edge: int, parent: int, number: int) -> int:
-        """Return the side of the half that the edge leads to, else by the order of the edges."""
+        """Return the side on which a column branches off, if possible towards its edge's target."""
         target = self.tracks.of_box[self.edges[edge].target]
         here = self.half[parent]
         there = here if target in (parent, number) else self.half[target]

@@ -26,14 +26,7 @@ MOST_FOR_EDGES = 480.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeasuredBox:
-    """A box with its text and its size.
-
-    Attributes:
-        box: The box.
-        lines: The lines of text in it.
-        width: Its width, without what is drawn around it.
-        height: Its height, without what is drawn around it.
-    """
+    """A box with its lines of text and its size, without any outline around it."""
 
     box: Box
     lines: tuple[Line, ...]
@@ -42,23 +35,23 @@ class MeasuredBox:
 
     @property
     def outline(self) -> float:
-        """The room that is needed around it."""
+        """The width of the ring around a root; 0 for other boxes."""
         return OUTLINE if self.box.is_root else 0.0
 
     def extent(self) -> Extent:
-        """Return the room that it takes in the layout."""
+        """Return the space that the box takes in the layout, its outline included."""
         around = 2 * self.outline
         return Extent(width=self.width + around, height=self.height + around)
 
 
 def measure(box: Box, *, style: PictureStyle, with_kind: bool, arrivals: int) -> MeasuredBox:
-    """Write the text of a box and measure it.
+    """Write the text of a box and compute its size.
 
     Args:
         box: The box.
-        style: The direction of the arrows, and how much is written.
-        with_kind: Whether to write data types and devices.
-        arrivals: The number of edges that lead to it.
+        style: The direction of the arrows and the level of detail.
+        with_kind: Whether to show data types and devices.
+        arrivals: The number of edges that lead to the box.
     """
     result = "" if box.beyond == "user" else output(box, with_kind=with_kind)
     shown = (*BRIEF, "value", "grad") if style.has_numbers else BRIEF
@@ -77,17 +70,19 @@ def measure(box: Box, *, style: PictureStyle, with_kind: bool, arrivals: int) ->
 
 
 def _width(line: Line) -> float:
+    """Return the width of a line of text in pixels."""
     if line.style in PILLS:
         return width(line.text, FACT_SIZE) + PADDING
     return width(line.text, NAME_SIZE if line.style == "name" else FACT_SIZE)
 
 
 def _height(line: Line) -> float:
+    """Return the height of a line of text in pixels."""
     return PILL if line.style in PILLS else LINE
 
 
 def draw(measured: MeasuredBox, position: Position, mark: str) -> Markup:
-    """Draw a box at its position; `mark` is the class of its colour, empty for none."""
+    """Return the SVG of a box at a position; `mark` is the CSS class of its colour, or ""."""
     left, top = position.x - measured.width / 2, position.top + measured.outline
     return element(
         "g",
@@ -99,6 +94,7 @@ def draw(measured: MeasuredBox, position: Position, mark: str) -> Markup:
 
 
 def _outlines(measured: MeasuredBox, left: float, top: float, mark: str) -> Iterator[Markup]:
+    """Yield the rectangle of a box, and the ring around a root."""
     box, wide, high = measured.box, measured.width, measured.height
     is_from_outside = box.node.is_leaf or box.input is not None
     corner = min(high / 2, LEAF_CORNER) if is_from_outside else CORNER
@@ -110,6 +106,7 @@ def _outlines(measured: MeasuredBox, left: float, top: float, mark: str) -> Iter
 
 
 def _classes(box: Box) -> Iterator[str]:
+    """Yield the CSS classes of a box."""
     yield "leaf" if box.node.is_leaf else "box"
     if box.beyond is not None:
         yield "beyond"
@@ -126,6 +123,7 @@ def _classes(box: Box) -> Iterator[str]:
 
 
 def _texts(measured: MeasuredBox, x: float, y: float) -> Iterator[Markup]:
+    """Yield the lines of text of a box, leaves and frozen parameters as pills."""
     for line in measured.lines:
         y += _height(line)
         baseline, class_ = y - 4.0, {"class_": line.style}

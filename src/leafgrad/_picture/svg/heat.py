@@ -1,4 +1,4 @@
-"""Colour by class, or by quantity: the larger the quantity in a box, the fuller its colour."""
+"""The colours of boxes: by class of module, by bytes saved, or by gradient norm."""
 
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -15,17 +15,17 @@ from leafgrad._picture.svg.style import HUES
 
 STEPS = 5
 LEAST_RANGE = 1.0
-"""What lies nearer together than by so many powers of ten differs less in colour than it could."""
+"""The least range of the gradient scale in powers of ten, so that nearly equal norms look alike."""
 
 SCALE = tuple(f"heat-{step}" for step in range(1, STEPS + 1))
 
 
 class Heat(NamedTuple):
-    """The colours of boxes.
+    """The colours of all boxes, and their key.
 
     Attributes:
-        marks: The class of each box in the stylesheet, empty for no colour.
-        legend: The meaning of each colour, or of a scale of colours.
+        marks: The CSS class of the colour of each box; "" for no colour.
+        legend: Pairs of CSS classes and what these colours mean.
     """
 
     marks: tuple[str, ...]
@@ -33,7 +33,10 @@ class Heat(NamedTuple):
 
 
 def heat_of(boxes: Sequence[Box], color: Color | None, hues: dict[str, str]) -> Heat:
-    """Return the colours of boxes. Classes that have a hue keep it; others are added to `hues`."""
+    """Return the colours of boxes.
+
+    `hues` maps class names to colours and grows, so that a class has one colour in all views.
+    """
     if color == "class":
         return _by_class(boxes, hues)
     if color == "bytes":
@@ -44,9 +47,9 @@ def heat_of(boxes: Sequence[Box], color: Color | None, hues: dict[str, str]) -> 
 
 
 def _by_class(boxes: Sequence[Box], hues: dict[str, str]) -> Heat:
-    """Colour modules by class; in a view without modules, operations by name."""
+    """Colour modules by their class, or operations by their name if no box is a module."""
     names = [*_class_names(boxes)]
-    for name in reversed(names):  # as the values flow
+    for name in reversed(names):  # in the order of the forward pass
         if name and name not in hues:
             hues[name] = f"hue-{len(hues) + 1}" if len(hues) < len(HUES) else ""
     legend = (((hues[name],), name) for name in dict.fromkeys(names[::-1]) if hues.get(name))
@@ -54,6 +57,7 @@ def _by_class(boxes: Sequence[Box], hues: dict[str, str]) -> Heat:
 
 
 def _class_names(boxes: Sequence[Box]) -> Iterator[str]:
+    """Yield for each box the class of its module, or the name of its operation; "" for none."""
     has_modules = any(box.module for box in boxes if not box.beyond)
     for box in boxes:
         is_operation = not (has_modules or box.name or box.node.is_leaf or box.input)
@@ -62,7 +66,7 @@ def _class_names(boxes: Sequence[Box]) -> Iterator[str]:
 
 
 def _by_bytes(boxes: Sequence[Box]) -> Heat:
-    """Colour boxes in proportion to the bytes that all their copies save."""
+    """Colour boxes by the bytes that all their copies save for backward."""
     saved = ([one for node in chain.from_iterable(b.alike) for one in node.saved] for b in boxes)
     nbytes = [*map(bytes_without_parameters, saved)]
     if not (most := max(nbytes)):
@@ -72,7 +76,7 @@ def _by_bytes(boxes: Sequence[Box]) -> Heat:
 
 
 def _by_gradient(boxes: Sequence[Box]) -> Heat:
-    """Colour boxes by the power of ten of the largest gradient norm among their copies."""
+    """Colour boxes by the logarithm of their largest gradient norm."""
     arriving = [arriving_norms(box) for box in boxes]
     powers = [log10(norm) if (norm := max(norms, default=0.0)) else None for norms in arriving]
     known = [power for power in powers if power is not None]
@@ -87,9 +91,11 @@ def _by_gradient(boxes: Sequence[Box]) -> Heat:
 
 
 def _scaled(steps: Sequence[int], meaning: str) -> Heat:
+    """Return colours for boxes on a scale of five steps, 0 for no colour."""
     marks = tuple(f"heat-{step}" if step else "" for step in steps)
     return Heat(marks=marks, legend=((SCALE, meaning),))
 
 
 def _uncoloured(boxes: Sequence[Box], key: str) -> Heat:
+    """Return no colours, and a key that says why."""
     return Heat(marks=("",) * len(boxes), legend=(((), message(f"legend.{key}")),))

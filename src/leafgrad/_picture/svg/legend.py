@@ -1,4 +1,4 @@
-"""The legend under a picture: facts about the graph, and the meaning of the signs."""
+"""The legend below a picture: facts about the graph, and what each sign means."""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from leafgrad._picture.svg.style import FACT_SIZE
 
 SIGN = 40.0
 MIDDLE = 16.0
-"""How far to the right the middle of a sign is."""
+"""The x of the middle of a sign."""
 
 LINE = 20.0
 WIDTH = 330.0
@@ -27,7 +27,7 @@ Entry = tuple[Markup, str]
 
 
 class Legend(NamedTuple):
-    """A legend with its top left corner at (0, 0), and its size."""
+    """The SVG of a legend, with its top left corner at (0, 0), and its size."""
 
     markup: Markup
     width: float
@@ -44,13 +44,13 @@ def legend(
     style: PictureStyle,
     heat: Heat,
 ) -> Legend:
-    """Lay out the facts, then the signs that the picture uses.
+    """Return the legend of a picture: the facts, then each sign that the picture uses.
 
     Args:
-        facts: What is true of the graph.
-        view: What is shown.
-        measured: The boxes that are drawn.
-        style: How the picture is drawn.
+        facts: Sentences about the graph.
+        view: The boxes of the picture.
+        measured: The same boxes with their text.
+        style: The options of the picture.
         heat: The colours of the boxes.
     """
     letters = int(WIDTH / FACT_SIZE / OF_LATIN)
@@ -66,12 +66,14 @@ def legend(
 
 
 def _text(content: str, x: float, y: float) -> Markup:
+    """Return a line of text that starts at (x, y)."""
     return element("text", text(content), class_="start", x=x, y=y + 4)
 
 
 def _entries(
     view: View, measured: Sequence[MeasuredBox], style: PictureStyle, heat: Heat
 ) -> Iterator[Entry]:
+    """Yield a legend entry for each sign in the picture."""
     boxes = view
     if any(box.is_root for box in boxes):
         around = rect("root", MIDDLE - 16, -9, 32, 18, 8)
@@ -88,7 +90,7 @@ def _entries(
 
 
 def _in_boxes(measured: Sequence[MeasuredBox]) -> Iterator[Entry]:
-    """Yield the signs in the boxes of nodes, or at them."""
+    """Yield the entries for signs inside boxes: leaves, inputs, frozen parameters and numbers."""
     boxes = [one.box for one in measured]
     if any(box.node.is_leaf or box.leaves for box in boxes):
         yield _box("leaf", 8.0), message("legend.leaf")
@@ -103,6 +105,7 @@ def _in_boxes(measured: Sequence[MeasuredBox]) -> Iterator[Entry]:
 
 
 def _of_several(boxes: Sequence[Box]) -> Iterator[Entry]:
+    """Yield the entries for derivatives, modules, neighbours and repeated parts."""
     if any(box.node.derivative_order for box in boxes):
         yield _letters("∂ ∂²", "name"), message("legend.order")
     modules = [box for box in boxes if box.name is not None and box.beyond is None]
@@ -118,6 +121,7 @@ def _of_several(boxes: Sequence[Box]) -> Iterator[Entry]:
 
 
 def _alarms(saved: Sequence[SavedTensor]) -> Iterator[Entry]:
+    """Yield the entries for boxes whose saved tensors were freed or modified."""
     if any(one.state == "freed" for one in saved):
         yield _box("box freed", CORNER), message("legend.freed")
     if any(one.is_modified for one in saved):
@@ -125,15 +129,17 @@ def _alarms(saved: Sequence[SavedTensor]) -> Iterator[Entry]:
 
 
 def _box(class_: str, corner: float) -> Markup:
+    """Return a small box with the look of a CSS class, as a sign."""
     return rect(class_, MIDDLE - 14, -7, 28, 14, corner)
 
 
 def _letters(written: str, class_: str) -> Markup:
+    """Return letters with the look of a CSS class, as a sign."""
     return element("text", text(written), class_=class_, x=MIDDLE, y=4)
 
 
 def _scale(marks: Sequence[str]) -> Markup:
-    """Draw one colour, or a scale from the palest to the fullest."""
+    """Return a strip of one or several colours, as a sign."""
     wide = 28 / max(len(marks), 1)
     parts = enumerate(f"box {mark}" for mark in marks)
     return Markup("".join(rect(part, MIDDLE - 14 + wide * n, -7, wide, 14, 0) for n, part in parts))

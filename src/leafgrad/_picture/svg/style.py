@@ -22,6 +22,7 @@ HUES = (
 
 
 def _within(*themes: str) -> str:
+    """Return a CSS selector for pictures inside elements of these themes."""
     return ",".join(f"{theme} .{CLASS}" for theme in themes)
 
 
@@ -31,7 +32,7 @@ LIGHT_PAGES = _within("[data-theme=light]", "[data-jp-theme-light=true]", ".vsco
 
 OPEN_FONTS = '"DejaVu Sans Mono","Liberation Mono"'
 
-# What is no accent takes the colour of the text around it.
+# Lines and text without an accent take the colour of the page's text.
 STYLE = f"""
 .{CLASS}{{{LIGHT};font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,{OPEN_FONTS},monospace;
 font-size:{FACT_SIZE}px;max-width:none;height:auto}}
@@ -64,7 +65,7 @@ font-size:{FACT_SIZE}px;max-width:none;height:auto}}
 .{CLASS} .stub{{fill:none;stroke:currentColor;stroke-width:1.5}}
 """.replace("\n", "")
 
-# One that is plain and comes later on the page has no say in the colours of another.
+# "rect" raises the specificity, so that a later picture without colours does not override these.
 HEAT_STYLE = "".join(
     f".{CLASS} rect.heat-{step}{{fill:{HEAT};fill-opacity:{share}}}"
     for step, share in enumerate((".1", ".22", ".36", ".52", ".7"), 1)
@@ -73,11 +74,11 @@ HEAT_STYLE += "".join(
     f".{CLASS} rect.hue-{number}{{fill:{hue};fill-opacity:.3}}"
     for number, hue in enumerate(HUES, 1)
 )
-# Coloured text on a full colour would be hard to read.
+# Coloured text would be hard to read on the two darkest colours.
 HEAT_STYLE += f".{CLASS} rect:is(.heat-4,.heat-5)~text{{fill:currentColor}}"
 
-# The frame begins at the trunk: a scroller snaps to it until the animation, which is the only
-# thing that CSS ends by itself, is over.
+# The frame starts at the trunk: it snaps there until the animation ends. Only an animation ends by
+# itself in CSS, and a permanent snap would prevent scrolling.
 FRAME_STYLE = f"""
 .{FRAME}{{overflow-x:auto;animation:{FRAME} .5s}}
 .{FRAME}>div{{position:relative}}

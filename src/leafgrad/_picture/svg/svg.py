@@ -24,7 +24,7 @@ from leafgrad._picture.view import Fold, view_of
 MOST_BOXES = 3000
 MOST_IN_NOTEBOOK = 200
 LEAST_SCALE = 0.8
-"""How much a page may shrink a picture that is wider than itself; beyond, it scrolls."""
+"""How much a narrow page shrinks a picture at most; then the picture scrolls."""
 
 MARGIN = 12.0
 HEAD = 6.0
@@ -34,7 +34,7 @@ DEFAULT = PictureStyle()
 
 
 def svg(graph: Graph, *, fold: Fold, style: PictureStyle) -> str:
-    """Draw a graph, or raise an error if there would be too many boxes."""
+    """Return the picture of a graph as SVG; raise a ValueError if it would have too many boxes."""
     style.check(graph)
     view = view_of(graph, fold=fold)
     if len(view) > MOST_BOXES:
@@ -43,19 +43,19 @@ def svg(graph: Graph, *, fold: Fold, style: PictureStyle) -> str:
 
 
 def too_large(boxes: int) -> str:
-    """Return the message for too many boxes."""
+    """Return the error message for a picture with too many boxes."""
     return message("errors.picture.boxes", most=MOST_BOXES, count=boxes)
 
 
 class Drawing(NamedTuple):
-    """A picture. The trunk is at x = 0.
+    """A drawn picture; its longest path is at x = 0.
 
     Attributes:
-        links: The places of the boxes that each arrow leads from and to.
+        links: For each arrow, the numbers of the boxes that it leads from and to.
         left: The least x.
         width: The width of the picture.
         height: Its height.
-        markup: The picture.
+        markup: The SVG element.
     """
 
     links: list[tuple[int, int]]
@@ -66,7 +66,7 @@ class Drawing(NamedTuple):
 
 
 def draw_view(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> Drawing:
-    """Draw a view."""
+    """Return the drawing of a view: boxes, arrows and legend."""
     heat = heat_of(view, style.color, {})
     measured, edges = measure_boxes(graph, view, style), layout_edges(view)
     extents = [box.extent() for box in measured]
@@ -78,7 +78,7 @@ def draw_view(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> Drawin
     left = min(layout.left, middle - under.width / 2) - MARGIN
     right = max(layout.right, middle + under.width / 2) + MARGIN
     height = layout.height + 2 * MARGIN
-    # Under the trunk, which is visible even if the picture is cut off.
+    # The legend is below the trunk, which is in sight even if the page cuts the picture off.
     x = max(left + MARGIN, min(-under.width / 2, right - MARGIN - under.width))
     shift = f"translate({coordinate(x)} {coordinate(height)})"
     if style.legend:
@@ -94,7 +94,7 @@ def draw_view(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> Drawin
         *([element("g", under.markup, class_="legend", transform=shift)] if style.legend else []),
         xmlns="http://www.w3.org/2000/svg",
         class_=CLASS,
-        style="max-width:none",  # a page that shrinks its pictures makes text too small
+        style="max-width:none",  # or a page shrinks the picture until its text is too small
         role="img",
         width=right - left,
         height=height,
@@ -110,12 +110,12 @@ def draw_view(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> Drawin
 
 
 def _description(graph: Graph) -> Markup:
-    """Describe a picture to screen readers by the text of its graph."""
+    """Return the description for screen readers: the text of the graph."""
     return element("desc", Markup("\n".join(map(text, graph_text.text(graph).splitlines()))))
 
 
 def html(graph: Graph) -> str:
-    """Return the picture for a notebook, or the text if the picture would be too large."""
+    """Return the picture of a graph as HTML for a notebook, or its text if it is too large."""
     view = view_of(graph, fold=None)
     if len(view) > MOST_IN_NOTEBOOK:
         return preformatted(graph_text.text(graph))
@@ -123,7 +123,7 @@ def html(graph: Graph) -> str:
 
 
 def scrolling_frame(graph: Graph, drawing: Drawing) -> Markup:
-    """Put a picture into a frame: it shrinks a little, and beyond that it scrolls."""
+    """Return a picture in a frame that shrinks it a little on a narrow page, then scrolls."""
     full, least = coordinate(drawing.width), coordinate(drawing.width * LEAST_SCALE)
     return element(
         "div",
@@ -141,14 +141,14 @@ def scrolling_frame(graph: Graph, drawing: Drawing) -> Markup:
         class_=FRAME,
         role="group",
         aria_label=title(graph),
-        tabindex="0",  # for the keyboard, which scrolls what is wider than the page
+        tabindex="0",  # so that the keyboard can scroll a wide picture
     )
 
 
 def measure_boxes(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> list[MeasuredBox]:
-    """Measure every box."""
+    """Return the boxes of a view with their text and size."""
     arrivals = Counter(chain.from_iterable(box.edges for box in view))
-    # data types and devices are written only where they differ
+    # Data types and devices are shown only if they differ between nodes.
     with_kind = len({(node.dtype, node.device) for node in graph.nodes}) > 1
     return [
         measure(box, style=style, with_kind=with_kind, arrivals=arrivals[place])
@@ -157,7 +157,7 @@ def measure_boxes(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> li
 
 
 def layout_edges(view: View) -> list[Edge]:
-    """Return the edges between boxes."""
+    """Return the edges between the boxes of a view."""
     return [
         Edge(source=source, target=target)
         for source, box in enumerate(view)
@@ -166,7 +166,7 @@ def layout_edges(view: View) -> list[Edge]:
 
 
 def _blocks(measured: Sequence[MeasuredBox], positions: Sequence[Position]) -> Iterator[Markup]:
-    """Draw two stacked frames around the boxes of each repeated part."""
+    """Yield two stacked frames around the boxes of each repeated part."""
     blocks = defaultdict[int | None, list[tuple[float, ...]]](list)
     for one, at in zip(measured, positions, strict=True):
         half = one.width / 2
@@ -184,7 +184,10 @@ def _blocks(measured: Sequence[MeasuredBox], positions: Sequence[Position]) -> I
 def _arrows(
     view: View, edges: Sequence[Edge], paths: Sequence[Sequence[Point]], style: PictureStyle
 ) -> Iterator[Markup]:
-    """Draw the edges, and one head where several meet; no gradient flows to an input: no head."""
+    """Yield the lines of the arrows, then their heads.
+
+    Arrows that meet share a head. A gradient does not flow to an input, so its line has no head.
+    """
     is_free = [view[e.target].input is not None and not style.is_forward for e in edges]
     heads = dict.fromkeys(
         points[-1] for points, free in zip(paths, is_free, strict=True) if not free
@@ -200,12 +203,13 @@ def _arrows(
 
 
 def _curve(points: Sequence[Point], head: float) -> str:
-    """Return an edge as a path that leaves room for a head."""
+    """Return the SVG path of an arrow, which stops `head` above its last point."""
     x, y = points[-1]
     return path(points[0], *map(_step, pairwise([*points[:-1], (x, y - head)])))
 
 
 def _step(ends: tuple[Point, Point]) -> str:
+    """Return the SVG path command for one segment: a vertical line or a curve."""
     (x, y), (u, v) = ends
     if x == u:
         return f"V{coordinate(v)}"
