@@ -148,3 +148,15 @@ def test_a_backward_with_too_few_gradients_is_reported_and_fails(body: str) -> N
     assert "custom-backward-count" in diagnose(y, {"b": b}).codes
     with pytest.raises(RuntimeError, match=r"incorrect number of gradients \(expected 2, got 1\)"):
         y.backward()
+
+
+def test_operator_whose_registered_backward_returns_none_is_reported() -> None:
+    def backward(_: Any, gradient: torch.Tensor) -> Any:
+        return gradient, None
+
+    schema = "(Tensor a, Tensor b) -> Tensor"
+    name = "leafgrad_tests::returns_none"
+    product = torch.library.custom_op(name, torch.mul, mutates_args=(), schema=schema)
+    product.register_autograd(backward)
+    a, b = torch.ones(1, requires_grad=True), torch.ones(1, requires_grad=True)
+    assert diagnose(product(a, b), {"a": a, "b": b}).about("b").codes == ("custom-backward",)
