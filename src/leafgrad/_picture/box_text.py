@@ -124,9 +124,8 @@ def _lines_of_module(box: Box, times: str, *, made: str, direction: Direction) -
     given = [leaf for leaf in leaves if has_modules and leaf.name and leaf.node.module is None]
     yield from (Line(text=leaf_text(leaf), style="leaf") for leaf in given[:MOST_NAMES])
     if own := [leaf.node for leaf in leaves if leaf not in given[:MOST_NAMES]]:
-        written = _sizes(own)
-        is_each = box.copies > 1
-        yield Line(text=message("box.each", contents=written) if is_each else written, style="leaf")
+        written = _sizes(own) if box.copies == 1 else message("box.each", contents=_sizes(own))
+        yield Line(text=written, style="leaf")
     if box.module is not None and (frozen := box.module.frozen):
         numbers = count(box.module.frozen_numbers or frozen, "parameter")
         yield Line(text=message("box.frozen", parameters=numbers), style="frozen")
