@@ -1,14 +1,14 @@
-"""The first look at a model, beside the tools that others draw one with: its bytes and its seconds.
+"""Compare the first picture that leafgrad and other tools write of a model: its bytes and its time.
 
-Each tool writes what it shows first of three models: a perceptron, a small ResNet, and a GPT of 12
-layers. What is timed is the CPU time of this process and of the programs that it starts, such as
-Graphviz, from the model and its input to the written text; the forward pass counts, as some tools
-run it themselves. Tools take turns, figures are medians over rounds. What is not installed says
-so and has no line; torchviz, torchview and torchlens need Graphviz's ``dot``. With a path that
-ends in ``.csv`` behind it, the figures go into that file, as in `docs/reference/beside.csv`.
+The models are a perceptron, a small ResNet and a GPT of 12 layers. The time is the CPU time of this
+process and of programs that it starts, such as Graphviz, from the model and its input to the
+written text. It includes the forward pass, because some tools run that themselves. Tools take
+turns, and figures are medians over rounds. A tool that is not installed is reported and left out;
+torchviz, torchview and torchlens need Graphviz's ``dot``. An argument that ends in ``.csv`` names
+a file to write the figures to, as in `docs/reference/beside.csv`.
 
-Netron draws files and does not read a live model, so what is counted for it is the file that
-`torch.export` writes; it draws in a browser, which is not timed.
+Netron draws files, not live models, so its bytes are those of the file that `torch.export` writes.
+Netron draws in a browser, which is not timed.
 """
 
 import csv
@@ -36,7 +36,7 @@ ROUNDS = 5
 
 
 class Residual(nn.Module):
-    """Two convolutions beside a skip."""
+    """Two convolutions with a skip connection."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -45,12 +45,12 @@ class Residual(nn.Module):
         self.other = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Add what they make of `x` to it."""
+        """Return `x` plus the result of the convolutions."""
         return torch.relu(x + self.other(torch.relu(self.norm(self.one(x)))))
 
 
 class Block(nn.Module):
-    """Attention and a perceptron, each beside a skip."""
+    """A transformer block: attention and a perceptron, each with a skip connection."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class Block(nn.Module):
         self.perceptron = nn.Sequential(*layers)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Let each place look at those before it."""
+        """Return the result of causal attention and the perceptron."""
         batch, length, width = x.shape
         parts = self.inputs(self.norm(x)).view(batch, length, 3, 4, width // 4)
         query, key, value = parts.permute(2, 0, 3, 1, 4).unbind(0)
@@ -70,20 +70,20 @@ class Block(nn.Module):
 
 
 def perceptron() -> tuple[nn.Module, Tensor]:
-    """Make three layers and their input."""
+    """Return a model of three linear layers, and its input."""
     layers = nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 1)
     return nn.Sequential(*layers), torch.rand(4, 16)
 
 
 def resnet() -> tuple[nn.Module, Tensor]:
-    """Make eight residual blocks and their input."""
+    """Return a model of eight residual blocks, and its input."""
     blocks = (Residual(8) for _ in range(8))
     tail = nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 10)
     return nn.Sequential(nn.Conv2d(3, 8, 3), *blocks, *tail), torch.rand(2, 3, 16, 16)
 
 
 def gpt() -> tuple[nn.Module, Tensor]:
-    """Make twelve layers of a transformer and their input."""
+    """Return a transformer of twelve blocks, and its input."""
     layers = nn.Embedding(100, 32), *(Block(32) for _ in range(12)), nn.Linear(32, 100)
     return nn.Sequential(*layers), torch.randint(100, (2, 8))
 
@@ -95,28 +95,28 @@ MODELS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
 }
 
 Look = Callable[[nn.Module, Tensor], int]
-"""Writes what a tool shows first of a model, and returns how many bytes that is."""
+"""A function that writes the first picture of a model and returns its bytes."""
 
 
 def traced(model: nn.Module, x: Tensor) -> Any:
-    """Run a model within a recording, and trace it."""
+    """Return the traced graph of a model, recorded so that modules are known."""
     with record() as recording:
         y = model(x)
     return trace_graph(y, names=model, recording=recording)
 
 
 def leafgrad_picture(model: nn.Module, x: Tensor) -> int:
-    """Draw the picture that a notebook's page holds."""
+    """Return the bytes of leafgrad's SVG picture."""
     return len(traced(model, x).to_svg().encode())
 
 
 def leafgrad_page(model: nn.Module, x: Tensor) -> int:
-    """Write the page to move about in."""
+    """Return the bytes of leafgrad's explorer page."""
     return len(traced(model, x).to_html().encode())
 
 
 def torchviz(model: nn.Module, x: Tensor) -> int:
-    """Let Graphviz draw what torchviz writes."""
+    """Return the bytes of torchviz's picture, drawn by Graphviz."""
     digraph = importlib.import_module("torchviz").make_dot(
         model(x), params=dict(model.named_parameters())
     )
@@ -124,13 +124,13 @@ def torchviz(model: nn.Module, x: Tensor) -> int:
 
 
 def torchview(model: nn.Module, x: Tensor) -> int:
-    """Let Graphviz draw what torchview writes."""
+    """Return the bytes of torchview's picture, drawn by Graphviz."""
     drawn = importlib.import_module("torchview").draw_graph(model, input_data=x, device="cpu")
     return len(drawn.visual_graph.pipe("svg"))
 
 
 def torchlens(model: nn.Module, x: Tensor) -> int:
-    """Let torchlens run a model and Graphviz draw it."""
+    """Return the bytes of torchlens's picture, drawn by Graphviz."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "drawn.svg")
         run = importlib.import_module("torchlens").trace(model, x)
@@ -139,7 +139,7 @@ def torchlens(model: nn.Module, x: Tensor) -> int:
 
 
 def torchvista(model: nn.Module, x: Tensor) -> int:
-    """Let torchvista run a model and write its page, with what it keeps of its scripts."""
+    """Return the bytes of torchvista's page, with its scripts."""
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):
         file = Path(folder, "page.html")
         importlib.import_module("torchvista").trace_model(
@@ -149,7 +149,7 @@ def torchvista(model: nn.Module, x: Tensor) -> int:
 
 
 def netron(model: nn.Module, x: Tensor) -> int:
-    """Write the file that Netron is given."""
+    """Return the bytes of the exported file that Netron would open."""
     file = io.BytesIO()
     torch.export.save(torch.export.export(model, (x,)), file)
     return len(file.getvalue())
@@ -164,11 +164,11 @@ LOOKS: dict[str, tuple[str, str | None, Look]] = {
     "torchvista": ("torchvista", None, torchvista),
     "Netron's file": ("netron", None, netron),
 }
-"""What each look takes: a distribution, and a program."""
+"""For each tool: its distribution, the program that it needs, and the function to call."""
 
 
 def available() -> dict[str, tuple[str, Look]]:
-    """Return the looks that can be taken here with their versions, and say which cannot."""
+    """Return the installed tools with their versions, and print which are missing."""
     found: dict[str, tuple[str, Look]] = {}
     for name, (distribution, program, look) in LOOKS.items():
         try:
@@ -184,13 +184,13 @@ def available() -> dict[str, tuple[str, Look]]:
 
 
 def seconds() -> float:
-    """Return the CPU time of this process and of the programs that it has waited for."""
+    """Return the CPU time of this process and of its finished child processes."""
     own, others = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return own.ru_utime + own.ru_stime + others.ru_utime + others.ru_stime
 
 
 def timed(look: Look, model: nn.Module, x: Tensor) -> tuple[int, float]:
-    """Take one look, and return its bytes and its seconds."""
+    """Return the bytes that a tool writes, and the CPU seconds it takes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         start = seconds()
@@ -199,7 +199,7 @@ def timed(look: Look, model: nn.Module, x: Tensor) -> tuple[int, float]:
 
 
 def rows() -> Iterator[dict[str, object]]:
-    """Look at each model with each tool in turns, after one round that is not counted."""
+    """Yield a row for each model and tool: its bytes, and the median of its seconds."""
     looks = available()
     for title, make in MODELS.items():
         torch.manual_seed(0)
@@ -221,7 +221,7 @@ def rows() -> Iterator[dict[str, object]]:
 
 
 def main() -> None:
-    """Print the figures, and write them into the file that is named, if one is."""
+    """Print the figures, and write them to each CSV file named on the command line."""
     torch.set_num_threads(1)
     measured = [*rows()]
     for row in measured:
