@@ -1,7 +1,7 @@
-"""Leave out of the styles what no page has, and no reader looks up.
+"""Shorten styles and scripts: drop the rules and comments that no page needs.
 
-They are MyST-NB's 512 rules for colours of terminals, the maps from the theme's styles and scripts
-to what its authors wrote, and comments and indents in the script of live figures.
+These are MyST-NB's 512 rules for terminal colours, and the comments and indents in the script of
+the live figures.
 """
 
 import re
@@ -14,26 +14,20 @@ COLOUR = re.compile(r"div\.highlight \.-Color\[class\*=-(?:BG)?C\d+\] \{[^{}]*\}
 
 COMMENT = re.compile(r"^ *//.*\n|^ +", re.MULTILINE)
 
-MAP = re.compile(r"\s*(?:/\*|//)# sourceMappingURL=[^\s*]*(?: ?\*/)?\s*$")
-
 
 def forget(app: Sphinx) -> None:
-    """Take away what an earlier build wrote, or MyST-NB finds there what it did not write."""
+    """Remove the shortened styles of an earlier build: MyST-NB would report that they changed."""
     for style in Path(app.outdir, "_static").glob("mystnb.*.css"):
         style.unlink()
 
 
 def lighten(app: Sphinx, error: Exception | None) -> None:
-    """Write the styles and scripts without them."""
+    """Write the shortened styles and scripts."""
     if error is None and app.builder.format == "html":
         for style in Path(app.outdir, "_static").glob("mystnb.*.css"):
             style.write_text(COLOUR.sub("", style.read_text("utf-8")), "utf-8")
         live = Path(app.outdir, "_static", "live.js")
         live.write_text(COMMENT.sub("", live.read_text("utf-8")), "utf-8")
-        for mapping in Path(app.outdir, "_static").rglob("*.map"):
-            mapping.unlink()
-            mapped = mapping.with_suffix("")
-            mapped.write_text(MAP.sub("\n", mapped.read_text("utf-8")), "utf-8")
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

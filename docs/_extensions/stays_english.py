@@ -4,15 +4,19 @@ On translated pages, this text is marked as English, so that screen readers pron
 The same holds for the output of cells and for sentences without a translation.
 """
 
+import re
 from collections.abc import Iterator
 
 from docutils import nodes
 from sphinx.addnodes import desc
 from sphinx.application import Sphinx
+from sphinx.locale import _
 from sphinx.util.typing import ExtensionMetadata
 
 PRINTED = (nodes.literal_block, nodes.raw, nodes.image, nodes.figure)
 AS_IT_IS = {"changelog"}
+STALE = "The English page has changed. {count} passages here are not translated again yet."
+WORDS = re.compile(r"[a-z]+ [a-z]+ [a-z]+")
 
 
 def untranslated(doctree: nodes.document, page: str) -> Iterator[nodes.Element]:
@@ -49,7 +53,11 @@ def mark(app: Sphinx, doctree: nodes.document, page: str) -> None:
     """Mark English text on a translated page; docutils turns the class into lang="en"."""
     if app.config.language != "en":
         texts = doctree.findall(nodes.TextElement)
-        waiting = (text for text in texts if text.get("translated") is False)
+        waiting = [text for text in texts if text.get("translated") is False]
+        count = sum(any(WORDS.search(str(part)) for part in text.children) for text in waiting)
+        if count and page not in AS_IT_IS:
+            note = nodes.paragraph("", _(STALE).format(count=count), classes=["stale"])
+            next(doctree.findall(nodes.title)).parent.insert(1, note)
         for node in (*untranslated(doctree, page), *printed(doctree), *waiting):
             node["classes"].append("language-en")
 
