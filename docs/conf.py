@@ -71,7 +71,6 @@ warnings.filterwarnings(
 smartquotes = False  # a message of PyTorch is searched for with its own quotes
 default_role = "literal"  # single backticks in a docstring
 autodoc_member_order = "bysource"
-napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 typehints_document_rtype_none = False
 typehints_use_rtype = False
@@ -150,4 +149,3 @@ pygments_dark_style = "github-dark"
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
-copybutton_only_copy_prompt_lines = True

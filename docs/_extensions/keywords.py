@@ -20,10 +20,8 @@ def add_keywords(app: Sphinx, doctree: nodes.document) -> None:
     page = app.env.current_document.docname
     given = app.env.metadata[page].get("keywords", "[]")
     keywords = json.loads(given) if isinstance(given, str) else given
-    keywords = [
-        *keywords,
-        *translated(Path(app.srcdir, "locales", app.config.language)).get(page, []),
-    ]
+    folder = Path(app.srcdir, "locales", app.config.language)
+    keywords = [*keywords, *translated(folder).get(page, [])]
     if keywords:
         entries = [("single", keyword, "", "main", None) for keyword in keywords]
         doctree.insert(0, index(entries=entries))

@@ -16,7 +16,6 @@ from sphinx.util.typing import ExtensionMetadata
 PRINTED = (nodes.literal_block, nodes.raw, nodes.image, nodes.figure)
 AS_IT_IS = {"changelog"}
 STALE = "The English page has changed. {count} passages here are not translated again yet."
-WORDS = re.compile(r"[a-z]+ [a-z]+ [a-z]+")
 
 
 def untranslated(doctree: nodes.document, page: str) -> Iterator[nodes.Element]:
@@ -54,7 +53,7 @@ def mark(app: Sphinx, doctree: nodes.document, page: str) -> None:
     if app.config.language != "en":
         texts = doctree.findall(nodes.TextElement)
         waiting = [text for text in texts if text.get("translated") is False]
-        count = sum(any(WORDS.search(str(part)) for part in text.children) for text in waiting)
+        count = sum(bool(re.search("(?:[a-z]+ ){3}", t.astext())) for t in waiting)
         if count and page not in AS_IT_IS:
             note = nodes.paragraph("", _(STALE).format(count=count), classes=["stale"])
             next(doctree.findall(nodes.title)).parent.insert(1, note)
