@@ -51,8 +51,9 @@ def ask_for_no_translation(app: Sphinx, doctree: nodes.document) -> None:
 def mark(app: Sphinx, doctree: nodes.document, page: str) -> None:
     """Mark English text on a translated page; docutils turns the class into lang="en"."""
     if app.config.language != "en":
-        texts = doctree.findall(nodes.TextElement)
-        waiting = [text for text in texts if text.get("translated") is False]
+        waiting = [
+            text for text in doctree.findall(nodes.TextElement) if text.get("translated") is False
+        ]
         count = sum(bool(re.search("(?:[a-z]+ ){3}", t.astext())) for t in waiting)
         if count and page not in AS_IT_IS:
             note = nodes.paragraph("", _(STALE).format(count=count), classes=["stale"])
