@@ -1,7 +1,7 @@
 """See what PyTorch autograd sees: tensors, graphs and derivatives, explained and proven."""
 
 from leafgrad import types as types
-from leafgrad._debug.debug import debug
+from leafgrad._debug.session import debug
 from leafgrad._derivative.check_taylor_rule import check_taylor_rule
 from leafgrad._derivative.deepxde import patch_deepxde
 from leafgrad._derivative.explain_derivative import explain_derivative

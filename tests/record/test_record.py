@@ -278,7 +278,7 @@ def test_exception_ends_recording_and_leaves_no_hook() -> None:
         Failing()(leaf(2).sin())
     assert hooks() == before
     assert torch.overrides._get_current_function_mode_stack() == []
-    assert recording.node_count == 1
+    assert len(recording.sources) == 1
 
 
 def test_full_recording_drops_its_calls_and_is_refused() -> None:
@@ -332,7 +332,7 @@ def test_each_thread_has_its_own_recording() -> None:
     for name, kind in (("one", "Tanh"), ("two", "Sigmoid")):
         trace, recording = traces[name]
         assert modules_of(trace) == [(kind, "0")]
-        assert (recording.node_count, recording.modules) == (1, ("", "0"))
+        assert (len(recording.sources), recording.modules) == (1, ("", "0"))
 
 
 class Counting(TorchFunctionMode):
@@ -383,7 +383,7 @@ def test_recording_keeps_no_tensor_node_or_module_alive() -> None:
     del model, x, y
     gc.collect()
     assert [reference() for reference in references] == [None] * 4
-    assert recording.node_count == 4
+    assert recording.modules == ("", "0", "1")
 
 
 def test_checkpointed_block_is_recorded_when_it_is_rerun() -> None:
@@ -451,7 +451,7 @@ import sys, torch
 from leafgrad import record
 with record() as recording:
     torch.ones(2, requires_grad=True).sin()
-print(recording.node_count, "torch._dynamo" in sys.modules)
+print(len(recording.sources), "torch._dynamo" in sys.modules)
 """
 
 

@@ -30,15 +30,13 @@ class FiniteCheck:
             if plain[0].device.type == "cpu":
                 norm = _autograd.joint_norm(plain, 2)
                 return not math.isfinite(norm.item()) and not all_finite(plain)
-            return self._read_later(_autograd.joint_norm(plain, math.inf))
-
-    def _read_later(self, norm: Tensor) -> bool:
-        event = torch.Event(device=norm.device)
-        self.on_the_way.append((norm.to("cpu", non_blocking=True), event))
-        event.record()
-        arrived = [one for one, event in self.on_the_way if event.query()]
-        del self.on_the_way[: len(arrived)]
-        return not all(math.isfinite(one.item()) for one in arrived)
+            norm = _autograd.joint_norm(plain, math.inf)
+            event = torch.Event(device=norm.device)
+            self.on_the_way.append((norm.to("cpu", non_blocking=True), event))
+            event.record()
+            arrived = [one for one, event in self.on_the_way if event.query()]
+            del self.on_the_way[: len(arrived)]
+            return not all(math.isfinite(one.item()) for one in arrived)
 
 
 def _plain(tensor: Tensor) -> Tensor:

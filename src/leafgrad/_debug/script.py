@@ -4,20 +4,16 @@ import atexit
 import builtins
 import io
 import json
-import os
 import runpy
-import signal
 import sys
 from argparse import REMAINDER, ArgumentParser, Namespace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
-from typing import NoReturn
 
 from torch.optim import Optimizer
 
-from leafgrad._debug.errors import remove_own_frames
-from leafgrad._debug.session import STEPS, Session
+from leafgrad._debug.session import STEPS, Session, remove_own_frames
 from leafgrad._diagnosis.report import Report
 from leafgrad._diagnosis.situation import living
 from leafgrad._messages import message
@@ -25,21 +21,24 @@ from leafgrad._messages import message
 
 def main() -> None:
     """Run the script that the command line names, as Python would, and report on it."""
-    options = _parser().parse_args()
+    parser = ArgumentParser(prog="python -m leafgrad", description=message("debug.command"))
+    parser.add_argument("--json", action="store_true", help=message("debug.option-json"))
+    parser.add_argument("--first", type=int, default=1, help=message("debug.option-first"))
+    parser.add_argument("-m", action="store_true", dest="is_module", help=message("debug.option-m"))
+    parser.add_argument("script", nargs="?", help=message("debug.option-script"))
+    parser.add_argument("arguments", nargs=REMAINDER, help=message("debug.option-arguments"))
+    options = parser.parse_args()
     is_demonstration = options.script is None
     if is_demonstration:
         options.script = _demonstration()
     session = Session(first=options.first, is_quiet=options.json)
-    error = None
+    sys.excepthook = _show_error
     try:
         with session:
             _run(options)
-    except (Exception, KeyboardInterrupt) as raised:  # noqa: BLE001 # shown as Python shows it
-        error = raised
     finally:
-        _summarise(session, error, options)
-    if error is not None:
-        _exit_by(error)
+        error = sys.exception()
+        _summarise(session, None if isinstance(error, SystemExit) else error, options)
     if is_demonstration:
         print(message("debug.next-steps"))
 
@@ -55,35 +54,19 @@ def _demonstration() -> str:
     return str(script)
 
 
-def _parser() -> ArgumentParser:
-    parser = ArgumentParser(prog="python -m leafgrad", description=message("debug.command"))
-    parser.add_argument("--json", action="store_true", help=message("debug.option-json"))
-    parser.add_argument("--first", type=int, default=1, help=message("debug.option-first"))
-    parser.add_argument("-m", action="store_true", dest="is_module", help=message("debug.option-m"))
-    parser.add_argument("script", nargs="?", help=message("debug.option-script"))
-    parser.add_argument("arguments", nargs=REMAINDER, help=message("debug.option-arguments"))
-    return parser
-
-
 def _run(options: Namespace) -> None:
     """Run the script as ``__main__``, with its own arguments and folder."""
     sys.argv[:] = [options.script, *options.arguments]
     if options.is_module:
         runpy.run_module(options.script, run_name="__main__", alter_sys=True)
-    elif os.path.isfile(options.script):  # noqa: PTH113 # a folder or an archive has a main module
-        _run_file(Path(options.script))
-    else:
-        runpy.run_path(options.script, run_name="__main__")
-
-
-def _run_file(file: Path) -> None:
-    """Run a file; its module stays what ``import __main__`` finds, also while Python ends."""
+        return
+    file = Path(options.script)
     if not sys.flags.safe_path:
         sys.path[0] = str(file.resolve().parent)
-    module = ModuleType("__main__")
+    # The module stays what ``import __main__`` finds, also while Python ends.
+    module = sys.modules["__main__"] = ModuleType("__main__")
     module.__file__ = str(file.absolute())
     vars(module)["__builtins__"] = builtins
-    sys.modules["__main__"] = module
     with io.open_code(module.__file__) as opened:
         code = compile(opened.read(), module.__file__, "exec")
     exec(code, vars(module))  # noqa: S102 # the user's own script
@@ -106,11 +89,7 @@ def _summarise(session: Session, error: BaseException | None, options: Namespace
             Report((*session.notes,)).show(sys.stderr)
 
 
-def _exit_by(error: BaseException) -> NoReturn:
-    """Show an error and exit as Python does."""
+def _show_error(kind: type[BaseException], error: BaseException, _: object) -> None:
+    """Show an error without the functions of leafgrad."""
     remove_own_frames(error)
-    sys.excepthook(type(error), error, error.__traceback__)
-    if isinstance(error, KeyboardInterrupt):
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-        atexit.register(os.kill, os.getpid(), signal.SIGINT)
-    sys.exit(1)
+    sys.__excepthook__(kind, error, error.__traceback__)

@@ -75,16 +75,12 @@ def _without(model: Any, idle: set[int]) -> Any:
     return kept[""] if [*kept] == [""] else kept or None
 
 
-def finite_gradients(model: Any, optimizer: Optimizer | None) -> dict[str, bool]:
-    """Return for each parameter of an optimizer, by name, whether its gradient is finite."""
+def named_gradients(model: Any, optimizer: Optimizer | None) -> dict[str, Tensor | None]:
+    """Return the gradients of the parameters of an optimizer, by name."""
     held = parameters_of([optimizer] if optimizer else [])
     model = model if model is not None else _models_with({*held})
     with _autograd.unobserved():
-        return {
-            name: one.grad is None or bool(one.grad.isfinite().all())
-            for name, one in named_tensors(model)
-            if id(one) in held
-        }
+        return {name: one.grad for name, one in named_tensors(model) if id(one) in held}
 
 
 def _models_with(wanted: set[int]) -> nn.Module | Mapping[str, nn.Module]:

@@ -11,10 +11,9 @@ from torch.autograd.graph import Node
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
 from leafgrad._graph.nodes import Source
-from leafgrad._record.cut import Cut, CutKind
+from leafgrad._record.flow import Cut, CutKind
 from leafgrad._record.log import Log
-from leafgrad._record.spans import find_span
-from leafgrad._record.tape import Call, Value
+from leafgrad._record.tape import Call, Value, find_call
 
 COPYING_WEIGHTS = {"state_dict", "deepcopy", "load_state_dict"}
 
@@ -47,7 +46,7 @@ class Paths:
         """Return the places that cut the paths from a tensor to the outputs, likeliest first."""
         is_uncut = self.is_lost and not self.flow.last_cuts(self._ends)
         ends = self.flow.exits if is_uncut else self._ends
-        dependent = self.flow.dependent(tensor, self.flow.behind(ends)) if ends else set()
+        dependent = self.flow.dependent(tensor) if ends else set()
         found = self.flow.last_cuts(ends, dependent) if dependent else ()
         return self._cuts_at(found, tensor)
 
@@ -73,17 +72,13 @@ class Paths:
     def exits(self, tensor: Tensor) -> tuple[Cut, ...]:
         """Return the first place where values of a tensor left PyTorch, or an empty tuple."""
         exits = self.flow.exits
-        dependent = self._dependent(tensor, by_graph=False) if exits else set()
+        dependent = self.flow.dependent(tensor, by_graph=False) if exits else set()
         return self._cuts_at([one for one in exits if one in dependent][:1], tensor)
 
     def _cuts_at(self, states: Iterable[int], tensor: Tensor) -> tuple[Cut, ...]:
         """Return the cuts with these state numbers, the likeliest first."""
         ranked = sorted(states, key=lambda one: self._is_unlikely(one, tensor))
         return tuple(self.log.cut_of(self.flow.states[number]) for number in ranked)
-
-    def _dependent(self, tensor: Tensor, *, by_graph: bool = True) -> set[int]:
-        """Return the numbers of all recorded states that depend on a tensor."""
-        return self.flow.dependent(tensor, range(len(self.flow.states)), by_graph=by_graph)
 
     def first_use(self, tensor: Tensor) -> Use | None:
         """Return the first recorded call that read a leaf."""
@@ -114,12 +109,12 @@ class Paths:
         The outputs are then derivatives themselves, and constant in that tensor.
         """
         passes = [call for call in self.log.spans if call.roots is not None]
-        dependent = self._dependent(tensor) if passes else set()
+        dependent = self.flow.dependent(tensor) if passes else set()
         values = {self.flow.states[number].value for number in dependent}
         numbers = (
             number
             for number in self.numbers
-            if (call := find_span(passes, number)) and not values.isdisjoint(call.inputs)
+            if (call := find_call(passes, number)) and not values.isdisjoint(call.inputs)
         )
         return next(numbers, None)
 

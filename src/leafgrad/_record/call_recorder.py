@@ -1,9 +1,9 @@
 """What each call of a PyTorch function did: its line, the numbers of its nodes, its writes."""
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from inspect import currentframe
+from threading import get_ident
 from types import FrameType
 from typing import Any, NamedTuple
 from weakref import ref
@@ -16,8 +16,7 @@ from torch.overrides import TorchFunctionMode
 
 from leafgrad import _autograd
 from leafgrad._arguments.outputs import Output, gradient_edges
-from leafgrad._record.cut import DERIVATIVE
-from leafgrad._record.flow import LEAVING_PYTORCH
+from leafgrad._record.flow import DERIVATIVE, LEAVING_PYTORCH
 from leafgrad._record.log import Log, Pass
 from leafgrad._record.place import (
     Place,
@@ -26,10 +25,10 @@ from leafgrad._record.place import (
     part_of,
     place_of,
 )
-from leafgrad._record.tape import Call, Site, Tape, Value, WriteOnTape
+from leafgrad._record.tape import ARRAYS, Call, Site, Tape, Value, WriteOnTape
 from leafgrad._record.torch_functions import (
-    COLLECTIVES,
     floats_in,
+    is_collective,
     may_write,
     name_of,
     results_of_collective,
@@ -48,6 +47,8 @@ class CallRecorder(TorchFunctionMode):
         self.is_outermost = _autograd.function_modes() == 0
         self.functions: dict[object, tuple[str, bool]] = {}
         self.step: Step | None = None
+        self.thread = get_ident()
+        log.finish_step = self.finish_step
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -62,8 +63,8 @@ class CallRecorder(TorchFunctionMode):
             self.finish_step()
         known = self.functions.get(func)
         if known is None:
-            is_watched = func is _autograd.SET_GRAD_ENABLED or _is_backward(func)
-            writes = is_watched or may_write(func) or name_of(func) == ".grad ="
+            is_switch = func is _autograd.SET_GRAD_ENABLED
+            writes = is_switch or _is_backward(func) or may_write(func)
             known = self.functions[func] = name_of(func), writes
         name, writes = known
         if writes or (kwargs and (kwargs.get("inplace") or "out" in kwargs)):
@@ -101,7 +102,8 @@ class CallRecorder(TorchFunctionMode):
     ) -> None:
         """Write a call on the tape that has taken place: what was seen before, and what it made."""
         start, name, inputs, graphs = seen
-        tape, stop, frame = self.tape, _autograd.next_sequence_nr(), _calling_frame()
+        tape, stop = self.tape, _autograd.next_sequence_nr()
+        frame = currentframe().f_back  # type: ignore[union-attr] # its own would make a cycle
         if tape.next_number < start:
             running = custom_function_frame(frame)
             called = None if running is None else place_of(running.f_back)
@@ -120,7 +122,10 @@ class CallRecorder(TorchFunctionMode):
         inputs, made = (inputs, made) if leads_on else ([], [])
         outputs, recorded = tape.write(made, inputs, graphs, is_unseen=start == stop)
         if name in LEAVING_PYTORCH:
-            is_lost = tape.note_exit(name, inputs, graphs)
+            is_lost = bool(graphs) or any(value.follows_graph for value in inputs)
+            tape.has_exits |= is_lost
+            if is_lost and name in ARRAYS:
+                tape.note_array(inputs[0])
         else:
             is_known = len(outputs) == len(recorded) or (len(graphs) == 1 and graphs[0] in outputs)
             is_lost = bool(graphs) and (name == "detach_" or not is_known)
@@ -146,9 +151,10 @@ class CallRecorder(TorchFunctionMode):
             return Site(None, place_of(running.f_back), called, is_in_custom_function=True)
         within, place = part_of(frame) if is_off or not is_lost else (None, place_of(frame))
         switch: tuple[str | None, Place | None] = (None, None)
-        if is_off and not within:
-            is_inference = torch.is_inference_mode_enabled()
-            switch = ("inference_mode()", None) if is_inference else (self.log.switch or switch)
+        if torch.is_inference_mode_enabled():
+            switch = ("inference_mode()", None)
+        elif is_off and not within:
+            switch = next(reversed(self.log.switches), switch)
         return Site(within, place, _library_function(frame) if is_lost else None, switch=switch)
 
     def note_parameter(self, data: Tensor, parameter: Tensor) -> None:
@@ -159,12 +165,7 @@ class CallRecorder(TorchFunctionMode):
             self._note((number, "Parameter", inputs, graphs), [parameter], ())
 
     def _call_that_may_write(
-        self,
-        func: Any,
-        name: str,
-        types: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any] | None,
+        self, func: Any, name: str, types: Any, args: Sequence[Any], kwargs: Any
     ) -> Any:
         """Let a call go on that may write into its arguments, and note what it wrote.
 
@@ -177,7 +178,7 @@ class CallRecorder(TorchFunctionMode):
             self._note_change_of_gradients(name, args)
         if name == ".grad =":
             return func(*args)
-        if name in _BACKWARDS and _is_backward(func):
+        if _is_backward(func):
             return self._backward(func, name, args, kwargs or {})
         is_quiet = self.is_outermost and types in _USUAL_TYPES
         with _QUIET if is_quiet else _autograd.unobserved():
@@ -191,8 +192,8 @@ class CallRecorder(TorchFunctionMode):
         with _QUIET if is_quiet and type(result) in _PLAIN else _autograd.unobserved():
             made = args[0] if result is None and tensors and args else result
             writes = tuple(_writes(zip(targets, versions, strict=True), self.tape))
-            if name in COLLECTIVES:
-                made = results_of_collective(name, args, kwargs)
+            if is_collective(name):
+                made = results_of_collective(func, args, kwargs)
                 filled = {*map(id, tensors_in((made,)))}
                 inputs = [one for one in inputs if id(one()) not in filled]
             seen, given = (start, name, inputs, graphs), (args, kwargs, result)
@@ -200,6 +201,12 @@ class CallRecorder(TorchFunctionMode):
         return result
 
     def begin_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        """Note a step that an optimizer of this thread begins."""
+        if get_ident() == self.thread:
+            with _autograd.unobserved():
+                self._note_step(optimizer, has_closure=len(args) > 1 or bool(kwargs))
+
+    def _note_step(self, optimizer: Optimizer, *, has_closure: bool) -> None:
         """Note the order of training, and see the step of PyTorch's own optimizer as one call.
 
         Such a step makes hundreds of calls, of which only the writes matter. It is seen call by
@@ -208,7 +215,6 @@ class CallRecorder(TorchFunctionMode):
         self.finish_step()
         frame = currentframe()
         within, place = part_of(frame)
-        has_closure = len(args) > 1 or bool(kwargs)
         self.log.training.note_step(optimizer, place, has_closure=has_closure)
         while frame is not None and _autograd.stepping_optimizer(frame) is None:
             frame = frame.f_back
@@ -216,81 +222,62 @@ class CallRecorder(TorchFunctionMode):
             return
         params = [one for group in optimizer.param_groups for one in group["params"]]
         tensors = [*params, *(one.grad for one in params if one.grad is not None)]
-        values, versions = self.tape.read(tensors), [*map(_autograd.version, tensors)]
+        values, versions = (
+            self.tape.read(tensors),
+            [(ref(one), _autograd.version(one)) for one in tensors],
+        )
         groups = [group["params"] for group in optimizer.param_groups if group.get("lr")]
-        moving = [one for group in groups for one in group if one.dtype.itemsize == _HALF]
+        moving = [one for group in groups for one in group if one.dtype in _HALF]
         short = [(ref(one), one.detach().clone()) for one in moving]
         site = Site(within, place)
-        self.step = Step(frame, [*map(ref, tensors)], versions, values, site, short)
-        self.log.finish_step = self.finish_step
+        self.step = Step(frame, versions, values, site, short)
 
     def finish_step(self) -> None:
         """Note what the last step wrote, which has returned or failed."""
-        step, self.step, self.log.finish_step = self.step, None, None
+        step, self.step = self.step, None
         if step is None:
             return
         with _autograd.unobserved():
-            pairs = zip((one() for one in step.tensors), step.versions, strict=True)
-            writes = tuple(_writes(pairs, self.tape))
+            before = ((one(), version) for one, version in step.versions)
+            writes = tuple(_writes(before, self.tape))
             kept = ((one(), before) for one, before in step.short)
             self.log.training.note_rounding(step.site.place, kept)
         (inputs, graphs), number = step.values, self.tape.next_number
         outputs = tuple(write.value for write in writes)
-        flow = (*inputs,), (*graphs,), outputs
-        facts: dict[str, Any] = {"is_grad_enabled": False, "site": step.site, "writes": writes}
-        self.tape.calls.append(Call(number, number, step.site.place, "step", *flow, **facts))
+        call = Call(number, number, step.site.place, "step", (*inputs,), (*graphs,), outputs)
+        call = call._replace(is_grad_enabled=False, site=step.site, writes=writes)
+        self.tape.calls.append(call)
 
-    def __exit__(self, *error: object) -> None:
-        """Note the last step as well."""
-        self.finish_step()
-        super().__exit__(*error)  # type: ignore[no-untyped-call]
-
-    def _backward(
-        self, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> Any:
+    def _backward(self, func: Any, name: str, args: Sequence[Any], kwargs: Any) -> Any:
         """Let a backward pass run; one that fails is not what frees a graph."""
+        call = "backward()" if kwargs.get("inputs") is None else "backward(inputs=...)"
+        call = "torch.autograd.grad()" if func is torch.autograd.grad else call
+        is_derivative = kwargs.get("create_graph")
+        frees = not (kwargs.get("retain_graph") or is_derivative)
+        roots, start = None, _autograd.next_sequence_nr()
         with _autograd.unobserved():
             inputs, graphs = self.tape.read(tensors_in(args, kwargs))
-            note = self._backward_to_note(func, args, kwargs)
-            is_derivative = kwargs.get("create_graph")
-            roots = self._note_derivative(args[0]) if is_derivative else None
-        start = _autograd.next_sequence_nr()
+            ends = frozenset(map(_autograd.number_if_valid, tensors_in(args[:1])))
+            if is_derivative:
+                outputs = args[0] if isinstance(args[0], list | tuple) else args[:1]
+                edges = gradient_edges([one for one in outputs if isinstance(one, Output)])
+                roots = tuple(_autograd.sequence_nr(node) for node, _ in edges)
         self.log.has_failed = True
         result = func(*args, **kwargs)
-        if note is not None:
-            self.log.note_backward(note)
+        self.log.note_backward(Pass(start, place_of(currentframe()), call, ends, frees))
         with _autograd.unobserved():
             called = DERIVATIVE if is_derivative and name == "grad" else name
             self._note((start, called, inputs, graphs), tensors_in((result,)), (), (), roots)
         return result
 
-    def _note_derivative(self, outputs: Any) -> tuple[int | None, ...]:
-        """Return the numbers of what a pass begins at whose result can be differentiated."""
-        ends = outputs if isinstance(outputs, list | tuple) else (outputs,)
-        edges = gradient_edges([one for one in ends if isinstance(one, Output)])
-        return tuple(_autograd.sequence_nr(node) for node, _ in edges)
-
-    def _backward_to_note(
-        self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
-    ) -> Pass | None:
-        """Return what to note of a backward, before it takes place."""
-        frees = not (kwargs.get("retain_graph") or kwargs.get("create_graph"))
-        roots = frozenset(map(_autograd.number_if_valid, tensors_in(args[:1])))
-        call = "backward()" if kwargs.get("inputs") is None else "backward(inputs=...)"
-        if func is torch.autograd.grad:
-            call = "torch.autograd.grad()"
-        place = place_of(currentframe())
-        number = _autograd.next_sequence_nr()
-        return None if place is None else Pass(number, place, call, roots, frees)
-
     def _note_change_of_gradients(self, name: str, args: Sequence[Any]) -> None:
         """Note that gradients may be set to zero, or are divided by the scale of a loss."""
-        frame = _calling_frame()
+        frame = currentframe().f_back  # type: ignore[union-attr] # its own would make a cycle
         if name == _UNSCALE:
-            last = self.log.newest_write
-            source = None if last is None else last.source
             training = self.log.training
-            training.unscaled = training.unscaled or (place_of(frame), source)
+            writes = [] if training.unscaled else self.log.writes
+            before = writes[-1].source if writes else None
+            training.unscaled = training.unscaled or (place_of(frame), before)
         elif name != ".grad =" or args[1] is None:
             self.log.training.note_zero(lambda: place_of(frame), tensors_in(args[:1]))
 
@@ -302,8 +289,7 @@ class Step(NamedTuple):
     """
 
     frame: FrameType
-    tensors: list[ref[Tensor]]
-    versions: list[int | None]
+    versions: list[tuple[ref[Tensor], int | None]]
     values: tuple[list[Value], list[Value]]
     site: Site
     short: list[tuple[ref[Tensor], Tensor]]
@@ -316,11 +302,6 @@ class Step(NamedTuple):
         return frame is not None
 
 
-def _calling_frame() -> FrameType | None:
-    """Return the frame of what called the caller, whose own would keep its variables alive."""
-    return currentframe().f_back.f_back  # type: ignore[union-attr]
-
-
 def _is_backward(func: Any) -> bool:
     """Return whether a function runs a backward, also where a library has put a wrapper around it.
 
@@ -329,31 +310,25 @@ def _is_backward(func: Any) -> bool:
     return func in {torch.autograd.grad, torch.autograd.backward, Tensor.backward}
 
 
-_CUTTING_FUNCTIONS = {
-    "__deepcopy__": f"{os.sep}nn{os.sep}parameter.py",
-    "sample": f"{os.sep}distributions{os.sep}",
-    "state_dict": f"{os.sep}modules{os.sep}module.py",
-}
-"""Functions of PyTorch that cut what they return off its graph, and a part of their file's path."""
+_CUTTING_FUNCTIONS = {"__deepcopy__", "sample", "state_dict"}
+"""Functions of PyTorch that cut what they return off its graph."""
 
 
 def _library_function(frame: FrameType | None) -> str | None:
     """Return the function of PyTorch that was called and cuts its results off, if that runs."""
     while frame is not None and is_library_file[frame.f_code.co_filename]:
-        name = frame.f_code.co_name
-        if _CUTTING_FUNCTIONS.get(name, "\0") in frame.f_code.co_filename:
-            return name.strip("_")
+        if frame.f_code.co_name in _CUTTING_FUNCTIONS:
+            return frame.f_code.co_name.strip("_")
         frame = frame.f_back
     return None
 
 
-_HALF = 2
+_HALF = {torch.half, torch.bfloat16}
 _NO_TENSORS = {type(None), torch.Size, bool, int, torch.dtype, torch.device, torch.layout}
 _QUIET = nullcontext()
 _new_call: Any = tuple.__new__  # the class itself takes three times as long
 _PLAIN = {Tensor, Parameter, type(None), float}
 _USUAL_TYPES = {(), (Tensor,), (Parameter,), (Tensor, Parameter), (Parameter, Tensor)}
-_BACKWARDS = {"backward", "grad"}
 _UNSCALE = "_amp_foreach_non_finite_check_and_unscale_"
 _OF_GRADIENTS = {"zero_", "_foreach_zero_", "fill_", "copy_", ".grad =", _UNSCALE}
 

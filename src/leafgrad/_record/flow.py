@@ -1,14 +1,15 @@
 """The flow of values through the calls on a tape, and where on the way a graph was lost."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 
 from torch import Tensor
 
 from leafgrad import _autograd
-from leafgrad._record.cut import CutKind
-from leafgrad._record.spans import find_span
+from leafgrad._graph.nodes import Source
 from leafgrad._record.tape import (
     ARRAYS,
     UNSEEN,
@@ -16,9 +17,62 @@ from leafgrad._record.tape import (
     Tape,
     Value,
     WriteOnTape,
+    find_call,
     has_graph,
 )
-from leafgrad._record.torch_functions import COLLECTIVES
+from leafgrad._record.torch_functions import is_collective
+
+
+class CutKind(StrEnum):
+    """How a result came to be without a graph; ``str()`` of it reads as prose.
+
+    Attributes:
+        DETACHED: By ``detach()``.
+        DATA: By ``.data``.
+        NO_GRAD: It was computed while gradients were switched off.
+        NOT_FLOATING: The result holds integers or truth values, which have no gradient.
+        NOT_DIFFERENTIABLE: The operation has no derivative.
+        COPIED: Its values went into a tensor that was made anew, such as a parameter.
+        PYTHON: The value became a number or a list of Python's.
+        NUMPY: The value became an array, of numpy or another library.
+        COLLECTIVE: A collective of ``torch.distributed`` wrote the values into other tensors.
+    """
+
+    DETACHED = "detached"
+    DATA = "taken as .data"
+    NO_GRAD = "computed without recording"
+    NOT_FLOATING = "turned into integers or truth values"
+    NOT_DIFFERENTIABLE = "put through an operation without a derivative"
+    COPIED = "made into a new tensor"
+    PYTHON = "turned into a number of Python's"
+    NUMPY = "turned into an array outside PyTorch"
+    COLLECTIVE = "sent through a collective operation"
+
+
+DERIVATIVE = "grad(create_graph=True)"
+"""The operation of a derivative without a graph: of something linear, that is."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cut:
+    """A place at which something that depends on a tensor lost its graph.
+
+    Attributes:
+        kind: How.
+        operation: The function that was called, such as ``"detach"``.
+        source: The line of code, where it is known.
+        switch: What had switched gradients off, such as ``"no_grad()"``, where that is how.
+        switch_source: The line that did; None where it came before the recording.
+        is_difference: Whether what was cut off is a difference, as in ``z + (q - z).detach()``.
+    """
+
+    kind: CutKind
+    operation: str
+    source: Source | None
+    switch: str | None = None
+    switch_source: Source | None = None
+    is_difference: bool = False
+
 
 LEAVING_PYTORCH = {
     **dict.fromkeys(["item", "tolist", "__float__", "__int__", "__complex__"], CutKind.PYTHON),
@@ -29,7 +83,6 @@ _CUTTING = {
     "detach_": CutKind.DETACHED,
     ".data": CutKind.DATA,
     ".data =": CutKind.DATA,
-    **dict.fromkeys(COLLECTIVES, CutKind.COLLECTIVE),
     **dict.fromkeys(["tensor", "as_tensor", "asarray", "new_tensor", "Parameter"], CutKind.COPIED),
 }
 
@@ -53,17 +106,6 @@ class State:
     lost: tuple[int, ...] = ()
     kind: CutKind | None = None
     order: int = 0
-
-    @property
-    def is_exit(self) -> bool:
-        """Return whether the state is what left PyTorch."""
-        return self.call is not None and self.call.name in LEAVING_PYTORCH
-
-    @property
-    def is_in_custom_function(self) -> bool:
-        """Return whether the state was made within the forward of a custom function."""
-        site = None if self.call is None else self.call.site
-        return site is not None and site.is_in_custom_function
 
 
 class Flow:
@@ -89,7 +131,6 @@ class Flow:
         self._reached: dict[int, int] = {}
         self._by_storage: dict[int, int] = {}
         self._by_number: dict[float, int] = {}
-        self._arrays: dict[Value, int] = {}
         self._aliases: dict[Value, Value] = {}
         self.data: set[Value] = set()
         for call in tape.calls:
@@ -104,10 +145,10 @@ class Flow:
             return
         if call.name in _MAKING_ALIASES and call.inputs:
             self._aliases[call.outputs[0]] = call.inputs[0]
-            if call.name == ".data":
-                self.data.add(call.outputs[0])
+            self.data.update(call.outputs if call.name == ".data" else ())
         numbers = self._from_numbers(call)
         order = 0 if call.roots is None else self._order_of_pass(call)
+        memory = {one.address for one in call.inputs if one in self.data} - {None}
         for output in call.outputs:
             values = call.inputs if call.name == UNSEEN else sources_of(call, output)
             is_kept = output in before and call.name not in _OVERWRITING
@@ -116,13 +157,8 @@ class Flow:
             sources = [*map(before.__getitem__, values), *([before[output]] if is_kept else ())]
             sources += numbers or self._behind_memory(output) if not sources else numbers
             self._add(output, call, sources, lost if kind else (), kind, order)
-            self.data.update([output] if self._is_view_of_data(call, output) else ())
+            self.data.update([output] if output.address in memory else ())
         self._follow_write_past_graph(call, before)
-
-    def _is_view_of_data(self, call: Call, output: Value) -> bool:
-        return output.address is not None and any(
-            one in self.data and one.address == output.address for one in call.inputs
-        )
 
     def _leave(self, call: Call, before: dict[Value, int]) -> None:
         """Follow values out of PyTorch: into numbers, or into an array by its memory."""
@@ -135,18 +171,17 @@ class Flow:
         self.exits.append(number)
         self._by_number.update(dict.fromkeys(call.floats, number))
         if kind is CutKind.NUMPY:
-            self._arrays[call.inputs[0]] = number
+            self._by_storage[call.inputs[0].address or 0] = number
 
     def _from_numbers(self, call: Call) -> list[int]:
         """Return the exits that the Python numbers among the arguments come from.
 
         Any number may be computed from those that left PyTorch if a tensor is made of it.
         """
-        found = [self._by_number[one] for one in call.floats if one in self._by_number]
-        self.certain.update(
-            self._by_number[one] for one in call.floats if one % 1 and one in self._by_number
-        )
-        return self.exits if call.floats and not found and call.name in _FROM_NUMBERS else found
+        found = {one: self._by_number[one] for one in call.floats if one in self._by_number}
+        self.certain.update(exit_ for one, exit_ in found.items() if one % 1)
+        is_any = call.floats and not found and call.name in _FROM_NUMBERS
+        return self.exits if is_any else [*found.values()]
 
     def _follow_write_past_graph(self, call: Call, before: dict[Value, int]) -> None:
         """Follow a write through ``.data`` or ``detach()`` to the tensor with the same memory."""
@@ -166,8 +201,6 @@ class Flow:
     def _behind_memory(self, value: Value) -> tuple[int, ...]:
         """Return the state of what has the same memory, for a value that was made out of sight."""
         shared = self._by_storage.get(value.address or 0)
-        if shared is None and value.array is not None:
-            shared = self._arrays.get(value.array)
         return () if shared is None or value.has_graph else (shared,)
 
     def _add(
@@ -182,8 +215,8 @@ class Flow:
         sources = tuple(dict.fromkeys(sources))
         has_graph = value is not None and (value in call.recorded if call else value.has_graph)
         if value is not None and has_graph:
-            order = max(order, 0 if value.number is None else self.order_at(value.number))
-            order = max([order, *(self.states[one].order for one in sources)])
+            orders = [self.states[one].order for one in sources]
+            order = max(order, self.order_at(value.number), *orders)
             if call is not None and call.start < call.stop:
                 self._reached[call.start] = order
         self.states.append(State(value, call, sources, (*lost,), kind, order))
@@ -196,9 +229,8 @@ class Flow:
 
     def _order_of_pass(self, call: Call) -> int:
         """Return the order of what a differentiable backward pass computed."""
-        behind = [self.states[self.newest[one]].order for one in call.inputs if one in self.newest]
-        calls = [find_span(self.tape.calls, one) for one in call.roots or () if one is not None]
-        behind += [self._reached.get(one.start, 0) for one in calls if one is not None]
+        calls = [find_call(self.tape.calls, one) for one in call.roots or () if one is not None]
+        behind = [self._reached.get(one.start, 0) for one in calls if one is not None]
         order = self.orders[call.start] = max(behind, default=0) + 1
         return order
 
@@ -213,33 +245,16 @@ class Flow:
             return None
         return self._by_storage.get(_autograd.storage_identity(tensor) or 0)
 
-    def behind(self, states: Iterable[int]) -> list[int]:
-        """Return the numbers of all states that some were computed from, in order."""
-        found: set[int] = set()
-        ahead = [*states]
-        while ahead:
-            number = ahead.pop()
-            if number not in found:
-                found.add(number)
-                ahead += self.states[number].sources
-        return sorted(found)
-
-    def dependent(
-        self, tensor: Tensor, states: Iterable[int], *, by_graph: bool = True
-    ) -> set[int]:
-        """Return which of some states, in order, depend on a tensor, by graphs or in any way."""
+    def dependent(self, tensor: Tensor, *, by_graph: bool = True) -> set[int]:
+        """Return which states depend on a tensor, by graphs or in any way."""
         value = self.tape.value_of(tensor)
         numbers = self.tape.structure.depend_on(tensor)
         found: set[int] = set()
-        for number in states:
-            state = self.states[number]
-            if (
-                (state.value is not None and state.value is value)
-                or (state.value is not None and state.value.number in numbers)
-                or any(
-                    one in found and not (by_graph and one in state.lost) for one in state.sources
-                )
-            ):
+        for number, state in enumerate(self.states):
+            own = state.value
+            is_it = own is not None and (own is value or own.number in numbers)
+            sources = {*state.sources} - {*state.lost} if by_graph else {*state.sources}
+            if is_it or not found.isdisjoint(sources):
                 found.add(number)
         return found
 
@@ -258,34 +273,39 @@ class Flow:
                 continue
             seen.add(step)
             state = self.states[number]
-            exit_ = number if exit_ is None and state.is_exit else exit_
+            name = "" if state.call is None else state.call.name
+            exit_ = number if exit_ is None and name in LEAVING_PYTORCH else exit_
             is_lost = any(dependent is None or one in dependent for one in state.lost)
-            if is_lost and not (is_within and state.is_in_custom_function):
+            site = None if state.call is None else state.call.site
+            is_aside = is_within and site is not None and site.is_in_custom_function
+            if is_lost and not is_aside:
                 found.add(number if exit_ is None else exit_)
                 continue
-            is_within |= state.call is not None and state.call.name == UNSEEN
+            is_within |= name == UNSEEN
             ahead += [(source, is_within, exit_) for source in state.sources]
         return sorted(found)
 
     @cached_property
     def writes(self) -> dict[int, list[tuple[Call, WriteOnTape]]]:
         """The writes into each storage, in order."""
-        found: dict[int, list[tuple[Call, WriteOnTape]]] = {}
-        pairs = ((call, write) for call in self.tape.calls for write in call.writes)
-        for call, write in pairs:
-            found.setdefault(write.storage, []).append((call, write))
+        found: dict[int, list[tuple[Call, WriteOnTape]]] = defaultdict(list)
+        for call in self.tape.calls:
+            for write in call.writes:
+                found[write.storage].append((call, write))
         return found
-
-    def is_difference(self, state: State) -> bool:
-        """Return whether what a state lost is a difference, as in ``z + (q - z).detach()``."""
-        calls = [self.states[number].call for number in state.lost]
-        return any(call is not None and call.name in _SUBTRACTIONS for call in calls)
 
     # --- Uses
 
     def uses(self, value: Value) -> Iterator[Call]:
         """Yield the calls that made something of a value while that could have a gradient."""
-        return (call for call in self.tape.calls if value in call.inputs and is_use(call, value))
+        for call in self.tape.calls:
+            if (
+                value in call.inputs
+                and (call.is_grad_enabled or value in call.graphs)
+                and (call.name in LEAVING_PYTORCH or {*call.outputs} - {value})
+                and not takes_shape(call.name, is_first=value is call.inputs[0])
+            ):
+                yield call
 
     def orders_of(
         self, numbers: Sequence[int | None], targets: Sequence[Sequence[int | None]]
@@ -294,26 +314,16 @@ class Flow:
 
         Nodes are given by their numbers and the places of their successors, which come after them.
         """
-        orders = [0 if number is None else self.order_at(number) for number in numbers]
+        orders = [*map(self.order_at, numbers)]
         for place in reversed(range(len(orders))):
-            for target in targets[place]:
-                if target is not None:
-                    orders[place] = max(orders[place], orders[target])
+            behind = [orders[target] for target in targets[place] if target is not None]
+            orders[place] = max([orders[place], *behind])
         return orders
 
-    def order_at(self, number: int) -> int:
+    def order_at(self, number: int | None) -> int:
         """Return the order of the derivative that a node was made for, 0 outside of all passes."""
-        call = find_span(self.tape.calls, number)
+        call = None if number is None else find_call(self.tape.calls, number)
         return 0 if call is None else self.orders.get(call.start, 0)
-
-
-def is_use(call: Call, value: Value) -> bool:
-    """Return whether a call made something of a value while that could have a gradient."""
-    if not (call.is_grad_enabled or value in call.graphs):
-        return False
-    if takes_shape(call.name, is_first=value is call.inputs[0]):
-        return False
-    return call.name in LEAVING_PYTORCH or any(one is not value for one in call.outputs)
 
 
 def sources_of(call: Call, output: Value) -> Sequence[Value]:
@@ -321,10 +331,7 @@ def sources_of(call: Call, output: Value) -> Sequence[Value]:
 
     Of several outputs, each may be a view of one input.
     """
-    name, inputs = call.name, call.inputs
-    if name.startswith(("_foreach_", "_fused_")):
-        inputs = _row_of(output, call.outputs, inputs)
-    places = enumerate(inputs)
+    name, places = call.name, enumerate(call.inputs)
     inputs = tuple(one for place, one in places if not takes_shape(name, is_first=place == 0))
     if name == ".data =":
         return inputs[1:]
@@ -339,23 +346,13 @@ def sources_of(call: Call, output: Value) -> Sequence[Value]:
     return [one for one in inputs if one.address == output.address] or inputs
 
 
-def _row_of(output: Value, outputs: Sequence[Value], inputs: Sequence[Value]) -> tuple[Value, ...]:
-    """Return what one entry of the lists of a foreach function is computed from.
-
-    Tensors that are in no list come first, and go into all entries.
-    """
-    place = outputs.index(output)
-    shared = len(inputs) % len(outputs)
-    return (*inputs[:shared], *inputs[shared + place :: len(outputs)])
-
-
 def takes_shape(name: str, *, is_first: bool) -> bool:
     """Return whether a function takes no more of an input than its shape or type."""
-    if name in _SHAPED_AS_ANOTHER:
-        return not is_first
-    if name in {".grad", ".grad ="}:
-        return True
-    return is_first and (name.endswith("_like") or name == "new" or name.startswith("new_"))
+    return (
+        name in {".grad", ".grad ="}
+        or (name in _SHAPED_AS_ANOTHER and not is_first)
+        or (is_first and (name.endswith("_like") or name == "new" or name.startswith("new_")))
+    )
 
 
 _SHAPED_AS_ANOTHER = {
@@ -369,7 +366,7 @@ _SHAPED_AS_ANOTHER = {
 }
 _FROM_NUMBERS = {"tensor", "as_tensor", "asarray", "new_tensor", "scalar_tensor"}
 _OVERWRITING = {"copy_", "fill_", "normal_", "uniform_", "zero_"}
-_SUBTRACTIONS = {"sub", "__sub__", "rsub", "__rsub__", "subtract", "sub_", "__isub__"}
+SUBTRACTIONS = {"sub", "__sub__", "rsub", "__rsub__", "subtract", "sub_", "__isub__"}
 _MAKING_ALIASES = {"detach", ".data"}
 
 
@@ -379,12 +376,11 @@ def kind_of_cut(call: Call, output: Value) -> CutKind | None:
     Of the results of one function, a number without a graph beside one with it may come from other
     inputs.
     """
-    if output in call.recorded:
-        return None
-    if call.name in _CUTTING:
-        return _CUTTING[call.name]
-    if not call.is_grad_enabled:
-        return CutKind.NO_GRAD
-    if not output.is_floating:
-        return CutKind.NOT_FLOATING
-    return None if call.recorded else CutKind.NOT_DIFFERENTIABLE
+    reasons = (
+        (CutKind.COLLECTIVE, is_collective(call.name)),
+        (CutKind.NO_GRAD, not call.is_grad_enabled),
+        (CutKind.NOT_FLOATING, not output.is_floating),
+        (CutKind.NOT_DIFFERENTIABLE, not call.recorded),
+    )
+    kind = _CUTTING.get(call.name) or next((kind for kind, holds in reasons if holds), None)
+    return None if output in call.recorded else kind

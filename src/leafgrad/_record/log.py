@@ -1,23 +1,21 @@
 """What a recording writes down while code runs: numbers and code, never a tensor or a node."""
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from operator import itemgetter
 from types import FrameType
 from typing import Any, NamedTuple
-from weakref import ReferenceType, ref
 
 import torch
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from leafgrad import _autograd
 from leafgrad._graph.nodes import Source, Write
 from leafgrad._graph.summary import NotFinite, TensorSummary, summary_of
-from leafgrad._record.cut import Cut, CutKind
-from leafgrad._record.flow import Flow, State
+from leafgrad._record.flow import SUBTRACTIONS, Cut, CutKind, Flow, State
 from leafgrad._record.module_paths import ModuleCall, OutermostModule, Roots, paths_of
-from leafgrad._record.place import Place, key_of, place_of, source_at, switch_of
-from leafgrad._record.spans import find_span
-from leafgrad._record.tape import Call, Tape, WriteOnTape
+from leafgrad._record.place import Place, place_of, source_at, switch_of
+from leafgrad._record.tape import Call, Tape, WriteOnTape, find_call
 from leafgrad._record.torch_functions import tensors_in
 from leafgrad._record.training_events import TrainingEvents
 
@@ -60,7 +58,7 @@ class Pass(NamedTuple):
     """
 
     number: int
-    place: Place
+    place: Place | None
     call: str
     roots: frozenset[int | None]
     frees: bool
@@ -77,16 +75,15 @@ class Log:
         training: In which order optimizers stepped and gradients were set to zero.
         finish_step: Notes what a step of an optimizer wrote, if one has begun.
         has_failed: Whether the last backward raised an error.
-        switch: What has switched gradients off, and where, if they are off.
-        outer_switch: The same for what stands around a block that has switched them on.
+        switches: What has switched gradients off, and where, the innermost one last.
         values: What operations made, by the number of the node and of the output.
         refusals: The places of calls whose results have a node that refuses its backward and has no
             number, by the numbers of what it leads to.
-        inputs: What the outermost modules were given, by the identities of the tensors, which are
-            not kept alive, each with the argument.
-        given: The calls that made what is not finite, though no other node handed them such: the
-            numbers that their nodes got, and which other arguments were not finite.
-        births: Where living tensors without a graph became not finite, by their identities.
+        inputs: The arguments of the outermost modules, by the tensors, which are not kept alive.
+        given: The calls that made what is not finite, though no other node handed them such: by
+            the number of the first node, which other arguments were not finite.
+        births: Where a living tensor without a graph became not finite, None where that was not
+            seen.
         contents: What the memory of arrays held each time that a call read it, with the number of
             the next node, by its place; and a reference to the storage, so that no other gets it.
         sources_by_place: The places that were read already, by the identity of their code, which is
@@ -100,17 +97,16 @@ class Log:
         self.tape: Tape = Tape(number)
         self.modules: list[tuple[int, ModuleCall | None]] = []
         self.outermost: list[OutermostModule] = []
-        self.backwards: dict[tuple[object, ...], Pass] = {}
-        self.finish_step: Callable[[], None] | None = None
+        self.backwards: dict[tuple[Source | None, bool], Pass] = {}
+        self.finish_step: Callable[[], None] = lambda: None
         self.has_failed: bool = False
         self.training: TrainingEvents = TrainingEvents()
-        self.switch: tuple[str, Place | None] | None = None
-        self.outer_switch: tuple[str, Place | None] | None = None
+        self.switches: list[tuple[str | None, Place | None]] = []
         self.values: dict[tuple[int, int], TensorSummary | None] = {}
         self.refusals: dict[tuple[int, ...], Place | None] = {}
-        self.inputs: dict[int, Given] = {}
-        self.given: list[tuple[int, int, tuple[Given, ...]]] = []
-        self.births: dict[int, tuple[ReferenceType[torch.Tensor], Birth | None]] = {}
+        self.inputs: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+        self.given: dict[int, tuple[Given, ...]] = {}
+        self.births: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
         self.contents: dict[object, tuple[object, list[tuple[int, TensorSummary | None]]]] = {}
         self.sources_by_place: dict[tuple[object, ...], tuple[Place, Source | None]] = {}
         self.max_entries: int = MAX_ENTRIES
@@ -151,24 +147,18 @@ class Log:
 
     def drop_if_large(self) -> None:
         """Drop what was written down once there is too much of it."""
-        kinds: Sequence[Any] = (
-            self.tape.calls,
-            self.modules,
-            self.values,
-            self.given,
-            self.inputs,
-            self.contents,
-        )
+        kinds: list[Any] = [self.tape.calls, self.modules, self.inputs, self.contents]
         if max(map(len, kinds)) > self.max_entries:
             self.is_full = True
-            for kind in (*kinds, self.tape.values, self.births, self.sources_by_place):
+            kinds += [self.tape.values, self.values, self.given, self.births, self.sources_by_place]
+            for kind in kinds:
                 kind.clear()
 
     def note_backward(self, one: Pass) -> None:
         """Note a backward that ran."""
         self.has_failed = False
         self.training.note_backward(one.place)
-        self.backwards[(*key_of(one.place), one.frees)] = one
+        self.backwards[self.source_at(one.place), one.frees] = one
 
     def backwards_after(self, number: int) -> list[Pass]:
         """Return the passes that freed their graph since a node got its number, in order."""
@@ -182,17 +172,15 @@ class Log:
         )
 
     def note_switch(self, frame: FrameType | None, *, is_on: bool) -> None:
-        """Note what switches gradients on or off; the end of a block brings back what was before.
+        """Note what switches gradients off, until its block ends.
 
         What is off already is not switched off again.
         """
         name, is_end = switch_of(frame)
-        if is_on:
-            self.outer_switch = self.outer_switch if is_end else self.switch
-            self.switch = None
-        elif torch.is_grad_enabled():
-            begun = None if name is None else (name, place_of(frame))
-            self.switch = self.outer_switch if is_end else begun
+        if is_end and is_on:
+            del self.switches[-1:]
+        elif not is_end and not is_on and torch.is_grad_enabled():
+            self.switches.append((name, place_of(frame) if name else None))
 
     def sources(self) -> tuple[Source, ...]:
         """Return the lines that made nodes, in the order in which they first did."""
@@ -201,7 +189,7 @@ class Log:
 
     def source_of(self, number: int) -> Source | None:
         """Return the line that made the node with this number."""
-        call = find_span(self.tape.calls, number)
+        call = find_call(self.tape.calls, number)
         return None if call is None else self.source_at(call.place)
 
     def source_at(self, place: Place | None) -> Source | None:
@@ -211,11 +199,11 @@ class Log:
         """
         if place is None:
             return None
-        key = key_of(place)
-        known = self.sources_by_place.get(key)
-        if known is None:
-            known = self.sources_by_place[key] = place, source_at(place)
-        return known[1]
+        code, instruction, library = place
+        key = id(code), instruction, library and (id(library[0]), library[1])
+        if key not in self.sources_by_place:
+            self.sources_by_place[key] = place, source_at(place)
+        return self.sources_by_place[key][1]
 
     def paths(self, roots: Roots) -> dict[int, str]:
         """Return the paths of all modules that ran, by the identities of their calls, in order."""
@@ -230,14 +218,11 @@ class Log:
     def note_inputs(self, arguments: Mapping[str, object]) -> None:
         """Note the tensors that an outermost module was given, by the arguments."""
         for argument, given in arguments.items():
-            for tensor in tensors_in((given,)):
-                self.inputs[id(tensor)] = Given(argument, ref(tensor))
+            self.inputs.update(dict.fromkeys(tensors_in((given,)), argument))
 
     def given_tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
         """Yield what outermost modules were given and is alive, by the arguments."""
-        for given in self.inputs.values():
-            if (tensor := given.tensor()) is not None:
-                yield given.argument, tensor
+        return ((argument, tensor) for tensor, argument in self.inputs.items())
 
     def replaced_leaves(self) -> Iterator[tuple[torch.Tensor, int]]:
         """Return the tensors that live and whose data was replaced, and when."""
@@ -245,20 +230,10 @@ class Log:
         pairs = ((value(), call.stop) for call in calls for value in call.outputs)
         return ((tensor, number) for tensor, number in pairs if tensor is not None)
 
-    def note_birth(self, tensor: torch.Tensor, birth: Birth | None) -> None:
-        """Note where a tensor became not finite, None where that was not seen."""
-        identity, births = id(tensor), self.births
-        births[identity] = ref(tensor, lambda _: births.pop(identity, None)), birth
-
-    def birth_of(self, tensor: torch.Tensor) -> Birth | None:
-        """Return where a tensor without a graph became not finite, None where that is unknown."""
-        reference, birth = self.births.get(id(tensor), (None, None))
-        return birth if reference is not None and reference() is tensor else None
-
     def given_to(self, number: int) -> tuple[Given, ...] | None:
         """Return what else was given to the call that made what is not finite, None to others."""
-        span = find_span(self.given, number)
-        return None if span is None else span[2]
+        call = find_call(self.tape.calls, number)
+        return None if call is None else self.given.get(call.start)
 
     def writes_between(
         self, storage: int | None, saved: int | None, current: int | None
@@ -268,10 +243,8 @@ class Log:
         The search begins with the newest: an older storage may have had the same identity.
         """
         found: list[Write] = []
-        if storage is None or saved is None or saved == current:
-            return ()
-        for call, one in self.flow.writes.get(storage, ())[::-1]:
-            if saved < one.version_after == current:
+        for call, one in self.flow.writes.get(storage or 0, ())[::-1]:
+            if saved is not None and saved < one.version_after == current:
                 found.append(self.write_of(call, one))
                 current = one.version_before
         return tuple(reversed(found))
@@ -314,18 +287,14 @@ class Log:
         if call is None or call.site is None or state.kind is None:
             raise ValueError("the state lost no graph")
         site, kind = call.site, state.kind
-        is_off = kind is CutKind.NO_GRAD and not site.is_in_custom_function
+        lost = [self.flow.states[number].call for number in state.lost]
+        switch, place = site.switch if kind is CutKind.NO_GRAD else (None, None)
         return Cut(
             kind=CutKind.NOT_DIFFERENTIABLE if site.is_in_custom_function else kind,
             operation=site.within or site.function or call.name,
             source=self.source_at(site.place),
-            switch=site.switch[0] if is_off else None,
-            switch_source=self.source_at(site.switch[1]) if is_off else None,
-            is_difference=kind is CutKind.DETACHED and self.flow.is_difference(state),
+            switch=switch,
+            switch_source=self.source_at(place),
+            is_difference=kind is CutKind.DETACHED
+            and any(one is not None and one.name in SUBTRACTIONS for one in lost),
         )
-
-    @property
-    def newest_write(self) -> Write | None:
-        """The newest write."""
-        calls = (call for call in reversed(self.tape.calls) if call.writes)
-        return next((self.write_of(call, call.writes[0]) for call in calls), None)

@@ -58,39 +58,25 @@ def place_of(frame: FrameType | None) -> Place | None:
     return library
 
 
-def key_of(place: Place) -> tuple[object, ...]:
-    """Return what tells a place from others, as code that is the same in two files is equal."""
-    code, instruction, library = place
-    return id(code), instruction, None if library is None else key_of(library)
-
-
 def part_of(frame: FrameType | None) -> tuple[str | None, Place | None]:
     """Return the step of an optimizer or the loading of weights that runs, and where it was asked.
 
     Else the place is as `place_of` has it. An optimizer may be written anywhere, but a closure that
     it calls is the user's own code.
     """
-    innermost = frame
-    own, is_step = 0, False
+    innermost, last = frame, "step"
     while frame is not None:
-        code = frame.f_code
-        name = code.co_name
-        if not is_library_file[code.co_filename]:
-            own += 1
-            if is_step or own > MAX_OWN_FRAMES:
-                break
-            is_step = name == "step"
-        elif own and not is_step:
+        name = frame.f_code.co_name
+        if not is_library_file[frame.f_code.co_filename]:
+            last = name
+        elif last != "step":
             break
         elif name == "load_state_dict":
             return name, place_of(frame)
-        elif name == "wrapper" and (optimizer := _autograd.stepping_optimizer(frame)) is not None:
+        elif (optimizer := _autograd.stepping_optimizer(frame)) is not None:
             return f"{optimizer}.step", place_of(frame)
         frame = frame.f_back
     return None, place_of(innermost)
-
-
-MAX_OWN_FRAMES = 4
 
 
 def switch_of(frame: FrameType | None) -> tuple[str | None, bool]:
@@ -133,18 +119,12 @@ def source_at(place: Place | None) -> Source | None:
 def custom_function_frame(frame: FrameType | None) -> FrameType | None:
     """Return the frame of the innermost custom function that is running, None outside of all."""
     while frame is not None:
-        if frame.f_code is _APPLY or _is_forward_with_ctx(frame):
+        code = frame.f_code
+        first = code.co_varnames[0] if code.co_name == "forward" and code.co_argcount else None
+        if code is _APPLY or isinstance(first and frame.f_locals[first], FunctionCtx):
             return frame
         frame = frame.f_back
     return None
 
 
 _APPLY = getattr(getattr(torch.autograd.Function.apply, "__func__", None), "__code__", None)
-
-
-def _is_forward_with_ctx(frame: FrameType) -> bool:
-    """Return whether the frame is the forward of a custom function that takes a ``ctx``."""
-    code = frame.f_code
-    if code.co_name != "forward" or not code.co_argcount:
-        return False
-    return isinstance(frame.f_locals[code.co_varnames[0]], FunctionCtx)

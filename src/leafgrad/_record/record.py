@@ -1,19 +1,24 @@
 """Recording where nodes come from, while they are made."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from threading import Lock
 
 import torch
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from leafgrad import _autograd
 from leafgrad._arguments.signature import public_function
 from leafgrad._graph.nodes import Source, Write
 from leafgrad._messages import message
 from leafgrad._record.call_recorder import CallRecorder
-from leafgrad._record.eager import force_eager
 from leafgrad._record.log import Log
-from leafgrad._record.running_modules import record_modules
-from leafgrad._record.training_events import watch_steps
+from leafgrad._record.running_modules import RunningModules
 from leafgrad._record.value_recorder import ValueRecorder
 
 
@@ -34,16 +39,10 @@ class Recording:
 
         :meta private:
         """
-        if self._log.finish_step is not None:
-            self._log.finish_step()
+        self._log.finish_step()
         if self._log.is_full:
             raise RuntimeError(message("errors.record.full", most=self._log.max_entries))
         return self._log
-
-    @property
-    def node_count(self) -> int:
-        """How many nodes it knows the line of, some of which may be gone."""
-        return sum(call.stop - call.start for call in self.log.spans if call.place)
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -83,16 +82,45 @@ def log_of(recording: object) -> Log:
 _NOTHING = Log(0)
 
 
+_lock = Lock()
+_users: list[None] = []
+_stance = ExitStack()
+
+
+@contextmanager
+def force_eager() -> Iterator[None]:
+    """Run compiled code as it was written, for as long as anyone in any thread is inside.
+
+    PyTorch has one switch for all threads, so the first to come sets it and the last to go sets it
+    back. Where the compiler was not loaded nothing is compiled, and to load it would take long.
+    """
+    with _lock:
+        if not _users and "torch._dynamo" in sys.modules:
+            _stance.enter_context(torch.compiler.set_stance("force_eager"))
+        _users.append(None)
+    try:
+        yield
+    finally:
+        with _lock:
+            _users.pop()
+            if not _users:
+                _stance.close()
+
+
 @contextmanager
 def _recording(*, values: bool) -> Iterator[Recording]:
     log = Log(_autograd.next_sequence_nr())
     if not torch.is_grad_enabled():
-        log.switch = "no_grad() or set_grad_enabled(False)", None
+        log.switches.append(("no_grad() or set_grad_enabled(False)", None))
     with ExitStack() as entered:
         entered.enter_context(force_eager())
-        entered.enter_context(record_modules(log))
+        modules = RunningModules(log)
+        entered.callback(register_module_forward_pre_hook(modules.begin).remove)
+        end = register_module_forward_hook(modules.end, with_kwargs=True, always_call=True)
+        entered.callback(_autograd.remove_hook_on_all, end)
         calls = entered.enter_context(CallRecorder(log))
-        entered.enter_context(watch_steps(calls.begin_step))
+        entered.callback(calls.finish_step)
+        entered.callback(register_optimizer_step_pre_hook(calls.begin_step).remove)
         entered.enter_context(_autograd.watched_parameters(calls.note_parameter))
         if values:
             entered.enter_context(ValueRecorder(log))

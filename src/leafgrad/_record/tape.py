@@ -1,6 +1,8 @@
 """The tape of a recording: each PyTorch call in order, with the values in and out of it."""
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import ref
 
@@ -20,14 +22,13 @@ class Value(ref[Tensor]):
         follows_graph: Whether it has none, but was computed from something that has one.
         is_floating: Whether it holds numbers that may have a gradient.
         number: The number of its place in a graph that was built out of sight; None for others.
-        array: What became an array in the same memory, if that did.
-        address: The identity of its storage, where a question may need it.
+        address: The identity of its storage, where a question may need it; for what was made of an
+            array, that of the tensor that had become the array.
         storage: A reference to that storage, which shows whether it still lives.
     """
 
     __slots__ = (
         "address",
-        "array",
         "follows_graph",
         "has_graph",
         "is_floating",
@@ -43,7 +44,6 @@ class Value(ref[Tensor]):
         self.has_graph: bool = False
         self.follows_graph: bool = False
         self.is_floating: bool = True
-        self.array: Value | None = None
         self.number: int | None = None
         self.address: int | None = None
         self.storage: Any = None  # a `StorageWeakRef` or None
@@ -113,6 +113,12 @@ class Call(NamedTuple):
     roots: tuple[int | None, ...] | None = None
 
 
+def find_call(calls: Sequence[Call], number: int) -> Call | None:
+    """Return the call that made the node with a number, None if none of them did."""
+    after = bisect_right(calls, number, key=itemgetter(0))
+    return calls[after - 1] if after and number < calls[after - 1][1] else None
+
+
 class Tape:
     """All calls in order, and the values in them. Nothing is kept alive.
 
@@ -167,15 +173,7 @@ class Tape:
         made.number = self.structure.add(tensor)
         number = self.next_number
         self.calls.append(
-            Call(
-                number,
-                number,
-                None,
-                UNSEEN,
-                inputs=(value,),
-                outputs=(made,),
-                recorded=(made,),
-            )
+            Call(number, number, None, UNSEEN, inputs=(value,), outputs=(made,), recorded=(made,))
         )
         return made
 
@@ -226,22 +224,18 @@ class Tape:
             return
         value.storage = _autograd.storage_reference(inner)
         value.address = value.storage.cdata
-        if self.arrays:
-            array = self.arrays.get(_autograd.memory_address(inner) or 0)
-            if array is not None and array.storage is not None and not array.storage.expired():
-                value.array = array
+        array = self.arrays.get(_autograd.memory_address(inner) or 0) if self.arrays else None
+        if array is not None and not array.storage.expired():
+            value.address = array.address
 
-    def note_exit(self, name: str, inputs: Sequence[Value], graphs: Sequence[Value]) -> bool:
-        """Note that a value leaves PyTorch, and the memory of an array; True if it had a graph."""
-        if not (graphs or any(value.follows_graph for value in inputs)):
-            return False
-        self.has_exits = True
-        tensor = inputs[0]()
-        address = None if tensor is None else _autograd.memory_address(tensor)
-        if tensor is not None and address is not None and name in ARRAYS:
-            inputs[0].storage = inputs[0].storage or _autograd.storage_reference(tensor)
-            self.arrays[address] = inputs[0]
-        return True
+    def note_array(self, value: Value) -> None:
+        """Note that a tensor became an array in the same memory."""
+        tensor = value()
+        memory = None if tensor is None else _autograd.memory_address(tensor)
+        if tensor is not None and memory is not None:
+            value.storage = value.storage or _autograd.storage_reference(tensor)
+            value.address = value.storage.cdata
+            self.arrays[memory] = value
 
 
 def has_graph(tensor: Tensor) -> bool:

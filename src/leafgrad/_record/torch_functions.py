@@ -1,6 +1,7 @@
 """What is known of a PyTorch function that is called: its name, its tensors, whether it writes."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import BuiltinFunctionType, FunctionType, MethodDescriptorType, WrapperDescriptorType
 from typing import Any
 
@@ -8,6 +9,8 @@ import torch
 from torch import Tensor
 
 _ATTRIBUTE = type(Tensor.shape.__get__)  # type: ignore[attr-defined]
+MAX_DEPTH = 5
+MAX_NUMBERS = 100
 _OF_PYTORCH = BuiltinFunctionType | MethodDescriptorType | WrapperDescriptorType
 
 
@@ -31,13 +34,16 @@ def may_write(func: Any) -> bool:
     """
     name = name_of(func)
     if type(func) is _ATTRIBUTE:
-        return name == ".data ="
-    if name in COLLECTIVES or (name.endswith("_") and not name.endswith("__")):
-        return True
-    if isinstance(func, FunctionType):
-        return "max_norm" in func.__code__.co_varnames  # an embedding that keeps its norms small
-    is_writing_operator = name == "__setitem__" or name.startswith("__i")
-    return is_writing_operator or not isinstance(func, _OF_PYTORCH)
+        return name in {".data =", ".grad ="}
+    is_named_so = (
+        is_collective(name)
+        or (name.endswith("_") and not name.endswith("__"))
+        or name == "__setitem__"
+        or name.startswith("__i")
+    )
+    if isinstance(func, FunctionType):  # an embedding with `max_norm=` keeps its norms small
+        return is_named_so or "max_norm" in func.__code__.co_varnames
+    return is_named_so or not isinstance(func, _OF_PYTORCH)
 
 
 def tensors_in(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[Tensor]:
@@ -57,49 +63,41 @@ def tensors_in(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> 
     return found
 
 
-def floats_in(args: Iterable[object]) -> Iterator[float]:
-    """Yield the floating-point numbers among some arguments and in lists, a few levels deep."""
-    for _ in range(MAX_DEPTH):
-        below: list[object] = []
-        for one in args:
-            if isinstance(one, float):
-                yield one
-            elif isinstance(one, list | tuple):
-                below += one[:MAX_NUMBERS]
-            elif isinstance(one, dict):
-                below += one.values()
-        args = below
+def floats_in(value: object, depth: int = MAX_DEPTH) -> Iterator[float]:
+    """Yield the floating-point numbers in nested lists, tuples and dicts, a few levels deep."""
+    if isinstance(value, float):
+        yield value
+    elif isinstance(value, list | tuple | dict) and depth:
+        items = [*value.values()] if isinstance(value, dict) else value[:MAX_NUMBERS]
+        for item in items:
+            yield from floats_in(item, depth - 1)
 
 
-def results_of_collective(name: str, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
-    """Return what a collective writes its results into."""
-    keyword, place = COLLECTIVES[name]
-    return args[place] if len(args) > place else (kwargs or {}).get(keyword)
+def results_of_collective(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
+    """Return what a collective writes its results into, its first argument but for ``gather``."""
+    given = name_arguments(func, args, kwargs)
+    return given.get("gather_list", next(iter(given.values())))
 
 
-COLLECTIVES = {
-    f"torch.distributed.{name}": result
-    for name, result in {
-        "all_gather": ("tensor_list", 0),
-        "all_gather_coalesced": ("output_tensor_lists", 0),
-        "all_gather_into_tensor": ("output_tensor", 0),
-        "all_gather_single": ("output_tensor", 0),
-        "all_to_all": ("output_tensor_list", 0),
-        "all_to_all_single": ("output", 0),
-        "gather": ("gather_list", 1),
-        "reduce_scatter": ("output", 0),
-        "reduce_scatter_single": ("output", 0),
-        "reduce_scatter_tensor": ("output", 0),
-        "scatter": ("tensor", 0),
-    }.items()
-}
-"""The argument that a collective writes its results into: its keyword and its place.
+def name_arguments(
+    func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None
+) -> Mapping[str, Any]:
+    """Return the arguments of a call by their names, by their places where they have none."""
+    try:
+        return inspect.signature(func).bind_partial(*args, **(kwargs or {})).arguments
+    except (TypeError, ValueError):  # what is no function of Python may have no signature
+        return {f"argument {place}": one for place, one in enumerate(args)}
 
-Before 2.12, PyTorch does not show a function mode `all_gather_coalesced`, `all_to_all`, `gather`,
-`reduce_scatter` and `scatter`. A recording cannot name them there.
-"""
+
+def is_collective(name: str) -> bool:
+    """Return whether a function is a collective that writes into other tensors than it reads.
+
+    Before 2.12, PyTorch does not show a function mode `all_gather_coalesced`, `all_to_all`,
+    `gather`, `reduce_scatter` and `scatter`. A recording cannot name them there.
+    """
+    words = "gather", "scatter", "all_to_all"
+    return name.startswith("torch.distributed.") and any(word in name for word in words)
+
 
 _NO_HOLDERS = {int, float, bool, str, type(None), torch.Size, torch.dtype, torch.device}
 _MAY_HOLD = (Tensor, list, tuple)
-MAX_DEPTH = 5
-MAX_NUMBERS = 100

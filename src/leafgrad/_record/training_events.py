@@ -1,14 +1,13 @@
 """Steps of optimizers, and gradients that were set to zero, as far as their order is wrong."""
 
-import threading
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary, ref
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from torch import Tensor
 from torch.optim import Optimizer
-from torch.optim.optimizer import register_optimizer_step_pre_hook
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from leafgrad import _autograd
 from leafgrad._graph.nodes import Source
@@ -35,8 +34,7 @@ class Mistake(NamedTuple):
     in_closure: bool = False
 
 
-Gradients = list[tuple[Callable[[], Tensor | None], int | None]]
-_last_seen: WeakKeyDictionary[Optimizer, Gradients] = WeakKeyDictionary()
+_last_seen: WeakKeyDictionary[Optimizer, WeakTensorKeyDictionary] = WeakKeyDictionary()
 """The gradients of each optimizer at its last recorded step, and their versions."""
 
 
@@ -59,14 +57,13 @@ class TrainingEvents:
         self._backward: Place | None = None
         self._zero: Place | None = None
         # What nobody has touched since an earlier recording is still to be set to zero.
-        self._seen: dict[int, Gradients] = {
-            id(optimizer): before
+        self._zeroed: set[int] = {
+            id(optimizer)
             for optimizer, before in [*_last_seen.items()]
-            if all((one := get()) is not None and _autograd.version(one) == v for get, v in before)
+            if any(_autograd.version(one) != version for one, version in before.items())
         }
-        self._zeroed: set[int] = set()
         self._cleared: set[int] = set()
-        self._closure: tuple[Optimizer, Place | None, Gradients] | None = None
+        self._closure: tuple[Optimizer, Place | None, WeakTensorKeyDictionary] | None = None
 
     def note_backward(self, place: Place | None) -> None:
         """Note a backward that added to gradients."""
@@ -83,7 +80,7 @@ class TrainingEvents:
         self, find_place: Callable[[], Place | None], tensors: Iterable[Tensor] = ()
     ) -> None:
         """Note that gradients were removed, or that tensors were filled, maybe with zeros."""
-        self._zeroed.update(self._seen)
+        self._zeroed.update(map(id, _last_seen))
         self._cleared.update(map(id, tensors))
         if self._zero is None and self._backward is not None:
             self._zero = find_place()
@@ -104,12 +101,12 @@ class TrainingEvents:
     def note_step(self, optimizer: Optimizer, place: Place | None, *, has_closure: bool) -> None:
         """Note that an optimizer is about to step, and may call a closure."""
         gradients = _gradients_of(optimizer)
-        self._closure = (optimizer, place, []) if has_closure else None
+        self._closure = (optimizer, place, _versions_of([])) if has_closure else None
         is_cleared = self._cleared.issuperset(map(id, gradients))
         is_empty = is_cleared and not any(map(Tensor.any, gradients))
         if self._zero is not None and is_empty and not has_closure:
             self.emptied = Mistake(place, self._zero)
-        is_added = _has_grown(gradients, self._seen.get(id(optimizer), []))
+        is_added = _has_grown(gradients, _last_seen.get(optimizer, {}))
         if (
             is_added
             and not has_closure
@@ -118,7 +115,6 @@ class TrainingEvents:
         ):
             self.accumulated = Mistake(place, self._backward)
         _last_seen[optimizer] = _versions_of(gradients)
-        self._seen[id(optimizer)] = _last_seen[optimizer]
         self._zeroed.discard(id(optimizer))
         self._backward = self._zero = None
 
@@ -129,31 +125,12 @@ def _gradients_of(optimizer: Optimizer) -> list[Tensor]:
     return [one for one in held if one is not None][:MOST_GRADIENTS]
 
 
-def _has_grown(gradients: Iterable[Tensor], before: Gradients) -> bool:
+def _has_grown(gradients: Iterable[Tensor], before: Mapping[Tensor, float | None]) -> bool:
     """Return whether something was added to a gradient since."""
-    known = {id(one): version or 0 for get, version in before if (one := get()) is not None}
-    return any((_autograd.version(one) or 0) > known.get(id(one), _NEVER) for one in gradients)
+    return any(
+        (_autograd.version(one) or 0) > (before.get(one, math.inf) or 0) for one in gradients
+    )
 
 
-def _versions_of(gradients: Iterable[Tensor]) -> Gradients:
-    return [(ref(one), _autograd.version(one)) for one in gradients]
-
-
-_NEVER = 2**63
-
-
-@contextmanager
-def watch_steps(begin_step: Callable[[Optimizer, Any, Any], None]) -> Iterator[None]:
-    """Announce each step that an optimizer makes in this thread, with its arguments."""
-    thread = threading.get_ident()
-
-    def note(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        if threading.get_ident() == thread:
-            with _autograd.unobserved():
-                begin_step(optimizer, args, kwargs)
-
-    handle = register_optimizer_step_pre_hook(note)
-    try:
-        yield
-    finally:
-        handle.remove()
+def _versions_of(gradients: Iterable[Tensor]) -> WeakTensorKeyDictionary:
+    return WeakTensorKeyDictionary({one: _autograd.version(one) for one in gradients})

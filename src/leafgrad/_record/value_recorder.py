@@ -30,24 +30,19 @@ class ValueRecorder(TorchFunctionMode):
         self.log = log
 
     def __torch_function__(
-        self,
-        func: Any,
-        types: Any,
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         """Let the call go on as it is, and sum up what is new."""
         start = _autograd.next_sequence_nr()
         with _autograd.unobserved():
-            written = _written_without_graph(func, args)
-            was_fine = written is None or _is_finite(written)
+            written = _finite_target(func, args)
             for tensor in tensors_in(args, kwargs or {}):
                 if _autograd.may_belong_to_array(tensor, becomes_array=name_of(func) in ARRAYS):
                     self.log.note_content(start, tensor)
         result = func(*args, **(kwargs or {}))
         with _autograd.unobserved():
             is_fine = True
-            self._note_births(func, args, kwargs or {}, result, written if was_fine else None)
+            self._note_births(func, args, kwargs or {}, result, written)
             for tensor in tensors_in((result, *args), kwargs):
                 place = _autograd.numbered_output(tensor)
                 if place is not None and place not in self.log.values:
@@ -74,24 +69,20 @@ class ValueRecorder(TorchFunctionMode):
             if _autograd.numbered_output(made) is not None or not _is_floating(made):
                 continue
             found = summary_of(made)
-            self.log.births.pop(id(made), None)
+            self.log.births.pop(made, None)
             if found is None or found.not_finite is None:
                 continue
             inputs = [tensor for tensor in tensors_in(args, kwargs) if tensor is not made]
             worse = [one for one in inputs if _is_as_bad(one, found)]
-            births = (self.log.birth_of(one) for one in worse or inputs)
+            births = (self.log.births.get(one) for one in worse or inputs)
             birth = next((one for one in births if one and (worse or not _is_meant(one))), None)
-            if (
-                (inputs or made is written)
-                and not worse
-                and birth is None
-                and not any(map(_is_nan, args))
-            ):
+            is_cause = birth is None and not worse and (inputs or made is written)
+            if is_cause and not any(map(_is_nan, args)):
                 place = place_of(inspect.currentframe())
                 is_quotient = "div" in name_of(func) and all(map(has_no_zero, args[1:2]))
                 name = QUOTIENT if is_quotient else name_of(func)
                 birth = Birth(name, place, found.not_finite)
-            self.log.note_birth(made, birth)
+            self.log.births[made] = birth
 
     def _note_given(
         self, start: int, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -102,7 +93,7 @@ class ValueRecorder(TorchFunctionMode):
         since, out of sight. What the call itself has written into is not one of its arguments.
         """
         given = {
-            id(number): Given(f"{NUMBER}{number} in {name_of(func)}", _no_tensor)
+            id(number): Given(f"{NUMBER}{number} in {name_of(func)}", lambda: None)
             for number in args
             if _is_nan(number) and "fill" not in name_of(func) and name_of(func) != "__setitem__"
         }
@@ -115,9 +106,9 @@ class ValueRecorder(TorchFunctionMode):
                 return
             found = summary_of(tensor)
             if found is not None and found.not_finite:
-                birth = self.log.birth_of(tensor)
+                birth = self.log.births.get(tensor)
                 given.setdefault(id(tensor), Given(argument, ref(tensor), birth))
-        self.log.given.append((start, _autograd.next_sequence_nr(), (*given.values(),)))
+        self.log.given[start] = (*given.values(),)
 
 
 def _is_meant(birth: Birth) -> bool:
@@ -125,12 +116,13 @@ def _is_meant(birth: Birth) -> bool:
     return "fill" in birth.operation or birth.operation in {"where", "__setitem__"}
 
 
-def _written_without_graph(func: Any, args: Sequence[Any]) -> Tensor | None:
-    """Return the tensor without a graph that a call writes into, as far as its name says so."""
-    is_writing = args and isinstance(args[0], Tensor) and name_of(func).endswith("_")
-    if not is_writing or name_of(func).endswith("__") or not _is_floating(args[0]):
+def _finite_target(func: Any, args: Sequence[Any]) -> Tensor | None:
+    """Return the tensor that a call writes into, if it has no graph and is finite before."""
+    is_writing = name_of(func).endswith("_") and not name_of(func).endswith("__")
+    if not is_writing or not args or not isinstance(args[0], Tensor) or not _is_floating(args[0]):
         return None
-    return None if _autograd.numbered_output(args[0]) is not None else args[0]
+    found = summary_of(args[0]) if _autograd.numbered_output(args[0]) is None else None
+    return args[0] if found is not None and found.is_finite else None
 
 
 NUMBER = "the number "
@@ -140,22 +132,15 @@ QUOTIENT = "quotient"
 
 def has_no_zero(divisor: Any) -> bool:
     """Return whether a tensor or a number is known to have no zero."""
-    if not isinstance(divisor, Tensor):
-        return bool(divisor)
-    return _autograd.why_unread(divisor) is None and bool(divisor.detach().all())
+    return (
+        _autograd.why_unread(divisor) is None and bool(divisor.detach().all())
+        if isinstance(divisor, Tensor)
+        else bool(divisor)
+    )
 
 
 def _is_nan(argument: object) -> bool:
     return isinstance(argument, float) and math.isnan(argument)
-
-
-def _no_tensor() -> None:
-    """Stand in for a reference to a tensor."""
-
-
-def _is_finite(tensor: Tensor) -> bool:
-    found = summary_of(tensor)
-    return found is not None and found.is_finite
 
 
 def _is_floating(tensor: Tensor) -> bool:
@@ -166,9 +151,7 @@ def _is_floating(tensor: Tensor) -> bool:
 def _is_as_bad(given: Tensor, made: TensorSummary) -> bool:
     """Return whether what a call was given is not finite either; a NaN may come of infinities."""
     found = summary_of(given) if _is_floating(given) else None
-    if found is None or found.not_finite is None:
-        return False
-    return found.not_finite == "NaN" or made.not_finite == "infinity"
+    return found is not None and found.not_finite in {"NaN", made.not_finite}
 
 
 def _arguments(
@@ -181,8 +164,7 @@ def _arguments(
     names: Iterable[object] = range(len(args))
     if isinstance(func, FunctionType) and func.__code__.co_argcount >= len(args):
         names = func.__code__.co_varnames
-    given: dict[object, Any] = dict(zip(names, args, strict=False))
-    given.update(kwargs)
+    given: dict[Any, Any] = {**dict(zip(names, args, strict=False)), **kwargs}
     is_training = any(given.get(flag) is True for flag in ("training", "use_input_stats"))
     for name, argument in given.items():
         if not (is_training and str(name).startswith("running_")):

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from leafgrad._record.log import Log
-from leafgrad._record.spans import find_span
-from leafgrad._record.tape import Value
+from leafgrad._record.tape import Value, find_call
 
 
 def name_derivatives(
@@ -45,7 +44,7 @@ def name_derivatives(
 
 def pass_at(log: Log, number: int | None) -> int | None:
     """Return the number of the first node of the pass that created a node; None if none did."""
-    call = None if number is None else find_span(log.tape.calls, number)
+    call = None if number is None else find_call(log.tape.calls, number)
     return None if call is None or call.roots is None else call.start
 
 

@@ -220,7 +220,7 @@ def _in_outputs(situation: Situation) -> Iterator[Diagnosis]:
         found = summary_of(end) if isinstance(end, torch.Tensor) else None
         if not isinstance(end, torch.Tensor) or found is None or found.not_finite is None:
             continue
-        birth = situation.log.birth_of(end)
+        birth = situation.log.births.get(end)
         if birth is not None:
             source = situation.log.source_at(birth.place)
             yield _finding_of_call(birth.operation, birth.kind, source, end.dtype)
@@ -337,7 +337,7 @@ def _is_call_of(node: ast.expr, operation: str) -> bool:
 def _births(situation: Situation) -> Mapping[str, Birth]:
     """Return the recorded calls at which inputs stopped being finite, by the input's name."""
     named = [*named_tensors(situation.names)]
-    given = (one for _, _, several in situation.log.given for one in several)
+    given = (one for several in situation.log.given.values() for one in several)
     return {argument_name(one, named): one.birth for one in given if one.birth is not None}
 
 

@@ -130,7 +130,7 @@ class FreedGraph:
         source, module = self._source(made), self._module(made)
         newer = [node for node in self.graph if number_of(node) >= since]
         if module is not None:
-            return any(self._module(node) is module for node in newer)
+            return any(self._module(node) == module for node in newer)
         return source is not None and any(self._source(node) == source for node in newer)
 
     def _terms(self) -> set[Node]:

@@ -24,7 +24,7 @@ from leafgrad._diagnosis.edits import (
     text_of,
 )
 from leafgrad._graph.nodes import Source
-from leafgrad._record.cut import DERIVATIVE, Cut, CutKind
+from leafgrad._record.flow import DERIVATIVE, Cut, CutKind
 from leafgrad._record.log import Log
 
 
