@@ -1,4 +1,4 @@
-"""Noticing numbers that are not finite, without waiting for an accelerator."""
+"""A check for NaN and infinity that does not wait for an accelerator."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -10,19 +10,19 @@ from leafgrad import _autograd
 
 
 class FiniteCheck:
-    """Checks tensors at each step for next to nothing.
+    """A cheap check of tensors for NaN and infinity, for every training step.
 
-    On a CPU the answer is there at once. On an accelerator the norm of a step is copied while the
-    program goes on, and is read at a later step, once it has arrived. It is the maximum norm, which
-    does not overflow; on a CPU that one takes seven times as long as the usual norm.
+    On a CPU the answer is immediate. On an accelerator, the norm is copied in the background and
+    read at a later step. It is the maximum norm, which does not overflow; on a CPU it would take
+    seven times as long as the Euclidean norm.
     """
 
     def __init__(self) -> None:
-        """Start without a norm on its way."""
+        """Start without pending norms."""
         self.on_the_way: list[tuple[Tensor, torch.Event]] = []
 
     def has_failed(self, tensors: Sequence[Tensor]) -> bool:
-        """Return whether any number of these, or of an earlier call, is known not to be finite."""
+        """Check whether these tensors, or those of an earlier call, contain NaN or infinity."""
         with _autograd.unobserved(), torch.no_grad():
             plain = [one for one in map(_plain, tensors) if one.numel()]
             if not plain:
@@ -40,12 +40,12 @@ class FiniteCheck:
 
 
 def _plain(tensor: Tensor) -> Tensor:
-    """Return the numbers of this process, as a dense tensor."""
+    """Return the local part of a distributed tensor, or the values of a sparse one."""
     local: Tensor = tensor.to_local() if hasattr(tensor, "to_local") else tensor
     return local.coalesce().values() if local.is_sparse else local
 
 
 def all_finite(tensors: Iterable[Tensor]) -> bool:
-    """Return whether all numbers are finite: a norm in half precision may overflow as well."""
+    """Check whether all numbers are finite, exactly: a half-precision norm may overflow."""
     with _autograd.unobserved(), torch.no_grad():
         return all(bool(_plain(one).isfinite().all()) for one in tensors)

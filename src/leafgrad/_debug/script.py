@@ -20,7 +20,7 @@ from leafgrad._messages import message
 
 
 def main() -> None:
-    """Run the script that the command line names, as Python would, and report on it."""
+    """Run the script from the command line as Python would, and report on its training."""
     parser = ArgumentParser(prog="python -m leafgrad", description=message("debug.command"))
     parser.add_argument("--json", action="store_true", help=message("debug.option-json"))
     parser.add_argument("--first", type=int, default=1, help=message("debug.option-first"))
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _demonstration() -> str:
-    """Print a script with a mistake, and return a copy of it that is not a file of leafgrad's."""
+    """Print the demonstration script, and return the path of a copy outside leafgrad."""
     code = Path(__file__).with_name("demonstration.py").read_text("utf-8")
     print(message("debug.demonstration", code=code.partition('"""\n\n')[2]), flush=True)
     folder = TemporaryDirectory()
@@ -55,7 +55,7 @@ def _demonstration() -> str:
 
 
 def _run(options: Namespace) -> None:
-    """Run the script as ``__main__``, with its own arguments and folder."""
+    """Run the script or module as ``__main__``, with its arguments."""
     sys.argv[:] = [options.script, *options.arguments]
     if options.is_module:
         runpy.run_module(options.script, run_name="__main__", alter_sys=True)
@@ -63,7 +63,7 @@ def _run(options: Namespace) -> None:
     file = Path(options.script)
     if not sys.flags.safe_path:
         sys.path[0] = str(file.resolve().parent)
-    # The module stays what ``import __main__`` finds, also while Python ends.
+    # Unlike `runpy.run_path`, keep the module for ``import __main__`` until Python exits.
     module = sys.modules["__main__"] = ModuleType("__main__")
     module.__file__ = str(file.absolute())
     vars(module)["__builtins__"] = builtins
@@ -73,7 +73,7 @@ def _run(options: Namespace) -> None:
 
 
 def _summarise(session: Session, error: BaseException | None, options: Namespace) -> None:
-    """Print that nothing was found, or everything for a program."""
+    """Print the reports as JSON, or a line that says that no problem was found."""
     if options.json:
         found = [{"step": step, **report.to_dict()} for step, report in session.reports]
         message_of_error = None if error is None else f"{type(error).__name__}: {error}"
@@ -90,6 +90,6 @@ def _summarise(session: Session, error: BaseException | None, options: Namespace
 
 
 def _show_error(kind: type[BaseException], error: BaseException, _: object) -> None:
-    """Show an error without the functions of leafgrad."""
+    """Print the traceback of an uncaught error without the frames of leafgrad."""
     remove_own_frames(error)
     sys.__excepthook__(kind, error, error.__traceback__)

@@ -1,4 +1,4 @@
-"""What `debug` does from step to step: record, report, let go, and notice what goes wrong later."""
+"""`debug`: record and diagnose the first training steps, then check later ones cheaply."""
 
 import functools
 import inspect
@@ -39,18 +39,18 @@ from leafgrad._messages import message
 from leafgrad._record.record import Recording, record
 
 STEPS = 3
-"""How many steps are recorded; the third shows what the first two left behind."""
+"""The number of recorded steps; the third shows what the first two left behind."""
 MOST_PASSES = 12
-"""How many backward passes are diagnosed at most; a program without optimizers has no steps."""
+"""The maximum number of diagnosed passes; a program without optimizers has no steps."""
 MOST_RECORDINGS = 5
-"""How often a recording starts again at most."""
+"""The maximum number of times that a recording starts again."""
 
 
 NOTHING = Report(())
 NOT_CLEAR = {"eval-mode", "frozen", "gradients-not-checked", "not-in-optimizer", "unregistered"}
-"""The codes whose notes say what is not trained, or was not checked."""
+"""The codes of notes about parameters that are not trained or were not checked."""
 PLAIN = {"retain_graph", "create_graph"}
-"""The arguments of a backward pass from a loss; others start elsewhere, or fill chosen leaves."""
+"""The keywords of an ordinary backward pass; passes with others are not diagnosed."""
 
 
 class StepReport(NamedTuple):
@@ -66,13 +66,13 @@ class StepReport(NamedTuple):
 
 
 class Session:
-    """Watches the training loop of one thread between `__enter__` and `__exit__`.
+    """A context manager that watches the training loop of one thread.
 
     Attributes:
-        reports: What was reported so far.
+        reports: The reports so far.
         step: The number of the running step; a step ends when an optimizer has stepped.
-        backward_count: How many backward passes began.
-        notes: What belongs to the answer that there are no problems.
+        backward_count: The number of backward passes that began.
+        notes: Notes to show if no problem was found.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class Session:
         self._failure = 0, NOTHING
 
     def __enter__(self) -> list[StepReport]:
-        """Begin; return the list that reports will be added to."""
+        """Start to watch; return the list to which reports are added."""
         self.thread = threading.get_ident()
         self._modes = _autograd.function_mode_stack()
         for owner in (torch.Tensor, torch.autograd):
@@ -129,7 +129,7 @@ class Session:
         return self.reports
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        """End, and explain an error that leaves the block."""
+        """Stop to watch; attach a report to an error that leaves the block."""
         is_recorded = self.recording is not None
         self.close()
         for optimizer, missed in self._first_missed.items() if error is None else ():
@@ -139,7 +139,7 @@ class Session:
             remove_own_frames(error)
 
     def close(self) -> None:
-        """Stop to watch, also in a process that was forked."""
+        """Remove all hooks and end the recording; also called in forked processes."""
         self.thread = None
         self._exits.close()
         self._stop_recording()
@@ -147,7 +147,7 @@ class Session:
     # --- Recording
 
     def _start_recording(self) -> None:
-        """Record from here on, unless a mode of the user's is active that must end first."""
+        """Start to record, unless the user entered a function mode that must end first."""
         if self.recording is None and _autograd.function_mode_stack() == self._modes:
             self.recording = self._recorder.enter_context(record(values=True))
             self._started_at, self._passes = self.step, 0
@@ -155,7 +155,7 @@ class Session:
             self._recorder_modes = _autograd.function_mode_stack()
 
     def _stop_recording(self) -> None:
-        """Let go, unless a mode of the user's is active inside of the recorder's."""
+        """Stop to record, unless the user entered a function mode inside the recorder's."""
         if self.recording and _autograd.function_mode_stack() == self._recorder_modes:
             self._recorder.close()
             self.recording = None
@@ -189,7 +189,7 @@ class Session:
             self._stop_recording()
         elif self._wants_recording:
             self._wants_recording = False
-            if all_finite(parameters_of([optimizer]).values()):  # otherwise all is lost
+            if all_finite(parameters_of([optimizer]).values()):  # NaN parameters cannot be repaired
                 self._start_recording()
         elif self.step >= self.first and (not self._recordings or is_new):
             self._start_recording()  # also if another part of the training begins
@@ -209,7 +209,7 @@ class Session:
 
     @contextmanager
     def _watched(self, owner: Any) -> Iterator[None]:
-        """Replace a function that runs a backward pass, unless it was replaced again since."""
+        """Replace ``owner.backward`` in the block by a function that first diagnoses the loss."""
         original = owner.backward
 
         @functools.wraps(original)
@@ -249,7 +249,7 @@ class Session:
         try:
             yield
         except Exception as error:
-            # The error itself is not kept: it holds the variables of all functions it came through.
+            # Storing the error would keep the local variables of its traceback alive.
             self._failure = id(error), report if self.recording else self._diagnose(loss)
             raise
         self._report(report)
@@ -257,7 +257,7 @@ class Session:
             self._stop_recording()
 
     def _diagnose(self, loss: Sequence[Tensor]) -> Report:
-        """Return what is wrong; what is wrong in leafgrad itself must not stop the training."""
+        """Diagnose a loss; if leafgrad itself fails, warn and return an empty report."""
         try:
             trained = trained_by(loss, self.model, self.optimizers)
             self._flags = [(ref(one), one.requires_grad) for _, one in named_tensors(trained.model)]
@@ -275,7 +275,7 @@ class Session:
             return Report(())
 
     def _note_idle(self, loss: Sequence[Tensor], trained: Trained) -> None:
-        """Note which optimizers a loss reaches, and why it does not reach the others."""
+        """Remember which optimizers a loss reaches, and a diagnosis for each of the others."""
         self._reached.update(map(id, trained.optimizers))
         self._missed += (
             (one, diagnose(loss, trained.whole, one, recording=self.recording))
@@ -284,9 +284,9 @@ class Session:
         )
 
     def _report_idle(self, optimizer: Optimizer, missed: Sequence[Report]) -> None:
-        """Report a second step of an optimizer that no loss has reached.
+        """Report that an optimizer steps although no loss has reached its parameters.
 
-        It is about the one loss that was differentiated since the last step of any optimizer.
+        It reports only if exactly one loss was differentiated since the last optimizer step.
         """
         gradients = [one.grad for one in parameters_of([optimizer]).values()]
         is_reached = id(optimizer) in self._reached or any(
@@ -334,7 +334,7 @@ class Session:
 
 
 def _bad_gradients(model: Any, optimizer: Optimizer | None) -> Diagnosis:
-    """Return the finding about gradients whose graph is gone."""
+    """Return a finding that names the parameters with a non-finite gradient."""
     named = named_gradients(model, optimizer)
     names = [name for name, one in named.items() if one is not None and not all_finite([one])]
     return Diagnosis(
@@ -350,7 +350,7 @@ OWN = (f"{Path(__file__).parents[1]}{os.sep}", "<frozen runpy>")
 
 
 def remove_own_frames(error: BaseException) -> None:
-    """Remove the functions of leafgrad from a traceback, which say nothing about the program."""
+    """Remove the frames of leafgrad from the traceback of an error."""
     first = TracebackType(error.__traceback__, inspect.currentframe(), 0, 0)  # type: ignore[arg-type]
     last = first
     while (step := last.tb_next) is not None:

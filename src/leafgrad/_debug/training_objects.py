@@ -1,4 +1,4 @@
-"""The models and optimizers of a running program, found by the garbage collector."""
+"""The models and optimizers of a running program, found through the garbage collector."""
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,13 +18,13 @@ from leafgrad._record.place import is_library_file
 
 
 class Trained(NamedTuple):
-    """What a backward pass should reach.
+    """The model and the optimizers that a loss should train.
 
     Attributes:
         model: Modules, or parameters by name.
-        optimizers: The optimizers that hold a parameter which the loss reaches, or else all.
+        optimizers: The optimizers with a parameter that the loss reaches; all if there is none.
         idle: The other optimizers.
-        whole: The model with what only the idle optimizers hold.
+        whole: The model, including parameters that only idle optimizers hold.
     """
 
     model: Any
@@ -36,10 +36,10 @@ class Trained(NamedTuple):
 def trained_by(
     loss: Iterable[Tensor], model: Any = None, optimizers: Iterable[Optimizer] = ()
 ) -> Trained:
-    """Return which parameters a backward pass should reach, by name, and who will change them.
+    """Return the model and the optimizers that a loss should train.
 
-    Of several optimizers, as those of a generator and a discriminator, only those count that hold
-    a parameter which the loss reaches. Objects that were not passed are searched for.
+    If there are several optimizers, as in a GAN, only optimizers whose parameters the loss reaches
+    count. A model or optimizers that are not passed are searched in memory.
     """
     optimizers = [*(optimizers or living(Optimizer))]
     with _autograd.unobserved():
@@ -63,7 +63,7 @@ def trained_by(
 
 
 def _without(model: Any, idle: set[int]) -> Any:
-    """Return what a model has to train but for some parameters, as whole modules where it can."""
+    """Return a model without the parameters with these identities, keeping modules whole."""
     kept: dict[str, Any] = {}
     for name, one in model.items() if isinstance(model, Mapping) else [("", model)]:
         named = dict(named_tensors({name: one} if isinstance(one, Tensor) else one))
@@ -76,7 +76,7 @@ def _without(model: Any, idle: set[int]) -> Any:
 
 
 def named_gradients(model: Any, optimizer: Optimizer | None) -> dict[str, Tensor | None]:
-    """Return the gradients of the parameters of an optimizer, by name."""
+    """Return the gradient of each parameter of an optimizer, by parameter name."""
     held = parameters_of([optimizer] if optimizer else [])
     model = model if model is not None else _models_with({*held})
     with _autograd.unobserved():
@@ -84,7 +84,7 @@ def named_gradients(model: Any, optimizer: Optimizer | None) -> dict[str, Tensor
 
 
 def _models_with(wanted: set[int]) -> nn.Module | Mapping[str, nn.Module]:
-    """Return the outermost modules that have some of these parameters, under their names."""
+    """Return the outermost modules that contain parameters with these identities, by name."""
     holders = {
         id(one): one
         for one in living(nn.Module)
@@ -99,9 +99,9 @@ def _models_with(wanted: set[int]) -> nn.Module | Mapping[str, nn.Module]:
 
 
 def _with_loose(model: Any, held: Mapping[int, Tensor], leaves: Iterable[Tensor]) -> Any:
-    """Return a model with the tensors outside of modules that are trained, by their names.
+    """Return a model extended by the trained tensors outside of modules, by variable name.
 
-    These are what optimizers hold, parameters, and what is in one list or dict with them.
+    These are tensors in optimizers, parameters, and tensors in the same list or dict.
     """
     known = {id(one) for _, one in named_tensors(model)}
     loose = {id(one): one for one in (*leaves, *held.values()) if id(one) not in known}
@@ -119,7 +119,7 @@ def _with_loose(model: Any, held: Mapping[int, Tensor], leaves: Iterable[Tensor]
 
 
 def _variables_of(wanted: Iterable[object]) -> dict[int, str]:
-    """Return how the running functions refer to some objects, as in ``layers[0]``."""
+    """Return the variable name of each object in the running functions, as in ``layers[0]``."""
     wanted = {*map(id, wanted)}
     named = sorted(
         ((name, id(value)) for name, value in _variables() if id(value) in wanted),
@@ -129,7 +129,7 @@ def _variables_of(wanted: Iterable[object]) -> dict[int, str]:
 
 
 def _variables() -> Iterator[tuple[str, object]]:
-    """Yield what the running functions refer to, down to ``self.layers[0]``."""
+    """Yield the variables of the running functions with their names, down to ``self.layers[0]``."""
     frame = inspect.currentframe()
     while frame is not None:
         if not is_library_file[frame.f_code.co_filename]:
@@ -143,7 +143,7 @@ _MOST_ITEMS = 100
 
 
 def _inside(name: str, value: object) -> Iterator[tuple[str, object]]:
-    """Yield the items of a container and the attributes of an object, with how to refer to them."""
+    """Yield the items of a container or the attributes of an object, with their expressions."""
     if isinstance(value, list | tuple) and len(value) < _MOST_ITEMS:
         yield from ((f"{name}[{place}]", one) for place, one in enumerate(value))
     elif isinstance(value, dict) and len(value) < _MOST_ITEMS:

@@ -1,1 +1,1 @@
-"""`record`: which lines and modules make which nodes, noted while code runs."""
+"""`record`: note which line and which module creates each graph node while code runs."""

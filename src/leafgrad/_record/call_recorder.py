@@ -1,4 +1,4 @@
-"""What each call of a PyTorch function did: its line, the numbers of its nodes, its writes."""
+"""A function mode that records each PyTorch call: its line, its graph nodes, its writes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
@@ -37,10 +37,10 @@ from leafgrad._record.torch_functions import (
 
 
 class CallRecorder(TorchFunctionMode):
-    """Sees each call that this thread makes of a PyTorch function, and writes it on the tape."""
+    """A function mode that adds each PyTorch call of this thread to the tape of a log."""
 
     def __init__(self, log: Log) -> None:
-        """Write into `log`."""
+        """Record into `log`."""
         super().__init__()
         self.log = log
         self.tape = log.tape
@@ -53,9 +53,9 @@ class CallRecorder(TorchFunctionMode):
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
-        """Let the call go on as it is, and note what came of it.
+        """Run a PyTorch function unchanged, record the call, and return its result.
 
-        This is most of what a recording costs, so it takes the short way where it can.
+        Most of the cost of a recording is here, so it leaves early for calls without tensors.
         """
         if self.step is not None:
             if self.step.is_running():
@@ -77,7 +77,7 @@ class CallRecorder(TorchFunctionMode):
             is_grad = name == ".grad" and is_quiet
             if type(result) in _NO_TENSORS or (is_grad and not result.requires_grad):
                 return result
-        if is_quiet:  # no subclass or other mode is shown a question about a tensor
+        if is_quiet:  # reading attributes triggers no subclass or other mode
             self._note_call(start, name, args, kwargs, result)
         else:
             with _autograd.unobserved():
@@ -85,7 +85,7 @@ class CallRecorder(TorchFunctionMode):
         return result
 
     def _note_call(self, start: int, name: str, args: Any, kwargs: Any, result: Any) -> None:
-        """Note a call that wrote into nothing."""
+        """Record a call that wrote into none of its arguments, if it concerns a graph."""
         inputs, graphs = self.tape.read(tensors_in(args, kwargs))
         made = [result] if type(result) is Tensor else tensors_in((result,))
         is_exit = name in LEAVING_PYTORCH and any(one.follows_graph for one in inputs)
@@ -100,10 +100,10 @@ class CallRecorder(TorchFunctionMode):
         writes: tuple[WriteOnTape, ...] = (),
         roots: tuple[int | None, ...] | None = None,
     ) -> None:
-        """Write a call on the tape that has taken place: what was seen before, and what it made."""
+        """Add a finished call to the tape, with its line, input and output values and writes."""
         start, name, inputs, graphs = seen
         tape, stop = self.tape, _autograd.next_sequence_nr()
-        frame = currentframe().f_back  # type: ignore[union-attr] # its own would make a cycle
+        frame = currentframe().f_back  # type: ignore[union-attr] # the own frame would make a cycle
         if tape.next_number < start:
             running = custom_function_frame(frame)
             called = None if running is None else place_of(running.f_back)
@@ -118,7 +118,7 @@ class CallRecorder(TorchFunctionMode):
             or any(value.follows_graph for value in inputs)
         )
         if not (leads_on or writes):
-            return  # without a graph, this leads to nothing that a question is about
+            return  # no graph depends on this call
         inputs, made = (inputs, made) if leads_on else ([], [])
         outputs, recorded = tape.write(made, inputs, graphs, is_unseen=start == stop)
         if name in LEAVING_PYTORCH:
@@ -142,7 +142,7 @@ class CallRecorder(TorchFunctionMode):
             self.log.drop_if_large()
 
     def _site(self, frame: FrameType | None, *, is_lost: bool) -> Site:
-        """Return what the running call is a part of, which lost a graph or wrote."""
+        """Return the context of a call: optimizer step, custom function and `no_grad()` block."""
         is_off = is_lost and not torch.is_grad_enabled()
         running = custom_function_frame(frame) if is_off else None
         if running is not None:
@@ -158,7 +158,7 @@ class CallRecorder(TorchFunctionMode):
         return Site(within, place, _library_function(frame) if is_lost else None, switch=switch)
 
     def note_parameter(self, data: Tensor, parameter: Tensor) -> None:
-        """Note what a parameter is made of, which no mode is shown."""
+        """Record that `torch.nn.Parameter(data)` ran; PyTorch does not announce it to modes."""
         with _autograd.unobserved():
             number = _autograd.next_sequence_nr()
             inputs, graphs = self.tape.read([data])
@@ -167,9 +167,9 @@ class CallRecorder(TorchFunctionMode):
     def _call_that_may_write(
         self, func: Any, name: str, types: Any, args: Sequence[Any], kwargs: Any
     ) -> Any:
-        """Let a call go on that may write into its arguments, and note what it wrote.
+        """Run a function that may write into its arguments, and record what it wrote.
 
-        A backward and a switch of gradients come this way too.
+        It also handles backward passes and `torch.set_grad_enabled`.
         """
         if func is _autograd.SET_GRAD_ENABLED:
             self.log.note_switch(currentframe(), is_on=args[0])
@@ -201,16 +201,16 @@ class CallRecorder(TorchFunctionMode):
         return result
 
     def begin_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        """Note a step that an optimizer of this thread begins."""
+        """Record that an optimizer starts a step, if it does so in this thread."""
         if get_ident() == self.thread:
             with _autograd.unobserved():
                 self._note_step(optimizer, has_closure=len(args) > 1 or bool(kwargs))
 
     def _note_step(self, optimizer: Optimizer, *, has_closure: bool) -> None:
-        """Note the order of training, and see the step of PyTorch's own optimizer as one call.
+        """Record the order of training events, and start to record a built-in step as one call.
 
-        Such a step makes hundreds of calls, of which only the writes matter. It is seen call by
-        call where a closure or a hook of the user runs in it, or where it is differentiable.
+        A step of a built-in optimizer makes hundreds of calls, and only its writes matter. Steps
+        with a closure or user hooks, and differentiable steps, are recorded call by call.
         """
         self.finish_step()
         frame = currentframe()
@@ -233,7 +233,7 @@ class CallRecorder(TorchFunctionMode):
         self.step = Step(frame, versions, values, site, short)
 
     def finish_step(self) -> None:
-        """Note what the last step wrote, which has returned or failed."""
+        """Add the last optimizer step to the tape with its writes, also if the step failed."""
         step, self.step = self.step, None
         if step is None:
             return
@@ -249,7 +249,7 @@ class CallRecorder(TorchFunctionMode):
         self.tape.calls.append(call)
 
     def _backward(self, func: Any, name: str, args: Sequence[Any], kwargs: Any) -> Any:
-        """Let a backward pass run; one that fails is not what frees a graph."""
+        """Run a backward pass and record it, unless it raises an error."""
         call = "backward()" if kwargs.get("inputs") is None else "backward(inputs=...)"
         call = "torch.autograd.grad()" if func is torch.autograd.grad else call
         is_derivative = kwargs.get("create_graph")
@@ -271,8 +271,8 @@ class CallRecorder(TorchFunctionMode):
         return result
 
     def _note_change_of_gradients(self, name: str, args: Sequence[Any]) -> None:
-        """Note that gradients may be set to zero, or are divided by the scale of a loss."""
-        frame = currentframe().f_back  # type: ignore[union-attr] # its own would make a cycle
+        """Record a possible reset of gradients, or that `GradScaler` unscaled them."""
+        frame = currentframe().f_back  # type: ignore[union-attr] # the own frame would make a cycle
         if name == _UNSCALE:
             training = self.log.training
             writes = [] if training.unscaled else self.log.writes
@@ -283,9 +283,9 @@ class CallRecorder(TorchFunctionMode):
 
 
 class Step(NamedTuple):
-    """A step of an optimizer that runs: its frame, what it may write to, and where it is called.
+    """A running step of a built-in optimizer: its frame, the tensors it may change, its line.
 
-    Parameters in half precision are kept as they were.
+    `short` holds copies of the half-precision parameters from before the step.
     """
 
     frame: FrameType
@@ -295,7 +295,7 @@ class Step(NamedTuple):
     short: list[tuple[ref[Tensor], Tensor]]
 
     def is_running(self) -> bool:
-        """Return whether the step still runs in this thread."""
+        """Check whether the step is still on the call stack of this thread."""
         frame = currentframe()
         while frame is not None and frame is not self.frame:
             frame = frame.f_back
@@ -303,19 +303,19 @@ class Step(NamedTuple):
 
 
 def _is_backward(func: Any) -> bool:
-    """Return whether a function runs a backward, also where a library has put a wrapper around it.
+    """Check whether a function runs a backward pass.
 
-    PyTorch shows the wrapper then, which it finds under the name of the function.
+    The names are looked up at each call because a library may have wrapped the functions.
     """
     return func in {torch.autograd.grad, torch.autograd.backward, Tensor.backward}
 
 
 _CUTTING_FUNCTIONS = {"__deepcopy__", "sample", "state_dict"}
-"""Functions of PyTorch that cut what they return off its graph."""
+"""Names of PyTorch functions that return tensors without a graph."""
 
 
 def _library_function(frame: FrameType | None) -> str | None:
-    """Return the function of PyTorch that was called and cuts its results off, if that runs."""
+    """Return the running PyTorch function that detaches its results, such as `sample`; or None."""
     while frame is not None and is_library_file[frame.f_code.co_filename]:
         if frame.f_code.co_name in _CUTTING_FUNCTIONS:
             return frame.f_code.co_name.strip("_")
@@ -336,7 +336,7 @@ _OF_GRADIENTS = {"zero_", "_foreach_zero_", "fill_", "copy_", ".grad =", _UNSCAL
 def _writes(
     tensors: Iterable[tuple[Tensor | None, int | None]], tape: Tape
 ) -> Iterator[WriteOnTape]:
-    """Yield what was written to since the tensors had these versions, each storage once."""
+    """Yield one write for each storage whose version changed since the given versions."""
     seen: set[int] = set()
     for tensor, earlier in tensors:
         if tensor is None or earlier is None:

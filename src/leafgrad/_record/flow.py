@@ -1,4 +1,4 @@
-"""The flow of values through the calls on a tape, and where on the way a graph was lost."""
+"""The data flow between recorded calls, and the calls at which a graph was lost."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -24,17 +24,17 @@ from leafgrad._record.torch_functions import is_collective
 
 
 class CutKind(StrEnum):
-    """How a result came to be without a graph; ``str()`` of it reads as prose.
+    """The reason why a result has no graph; ``str()`` of it reads as prose.
 
     Attributes:
         DETACHED: By ``detach()``.
         DATA: By ``.data``.
-        NO_GRAD: It was computed while gradients were switched off.
+        NO_GRAD: It was computed while gradients were disabled.
         NOT_FLOATING: The result holds integers or truth values, which have no gradient.
         NOT_DIFFERENTIABLE: The operation has no derivative.
-        COPIED: Its values went into a tensor that was made anew, such as a parameter.
-        PYTHON: The value became a number or a list of Python's.
-        NUMPY: The value became an array, of numpy or another library.
+        COPIED: Its values were copied into a new tensor, such as a parameter.
+        PYTHON: The value was converted to a Python number or list.
+        NUMPY: The value was converted to an array of NumPy or another library.
         COLLECTIVE: A collective of ``torch.distributed`` wrote the values into other tensors.
     """
 
@@ -50,20 +50,23 @@ class CutKind(StrEnum):
 
 
 DERIVATIVE = "grad(create_graph=True)"
-"""The operation of a derivative without a graph: of something linear, that is."""
+"""The name of a ``torch.autograd.grad`` call with ``create_graph=True`` on the tape.
+
+If its result has no graph, the differentiated function was linear.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cut:
-    """A place at which something that depends on a tensor lost its graph.
+    """A call whose result lost the graph of its inputs.
 
     Attributes:
-        kind: How.
+        kind: The reason.
         operation: The function that was called, such as ``"detach"``.
-        source: The line of code, where it is known.
-        switch: What had switched gradients off, such as ``"no_grad()"``, where that is how.
-        switch_source: The line that did; None where it came before the recording.
-        is_difference: Whether what was cut off is a difference, as in ``z + (q - z).detach()``.
+        source: The line of code, or None if unknown.
+        switch: What had disabled gradients, such as ``"no_grad()"``, if that is the reason.
+        switch_source: The line of `switch`; None if it ran before the recording.
+        is_difference: Whether the detached value is a difference, as in ``z + (q - z).detach()``.
     """
 
     kind: CutKind
@@ -89,15 +92,15 @@ _CUTTING = {
 
 @dataclass(slots=True)
 class State:
-    """What a tensor holds from one call to the next that writes to it.
+    """The content of a tensor between two calls that write to it.
 
     Attributes:
         value: The tensor.
-        call: The call that made the state; None for what was there before.
-        sources: The numbers of the states that it was computed from.
-        lost: Those of them whose graph ended here.
-        kind: How.
-        order: The highest order of derivative that it is computed from.
+        call: The call that produced the content; None if that was before the recording.
+        sources: The numbers of the states from which it was computed.
+        lost: The numbers of the sources whose graph ended here.
+        kind: The reason why their graph ended.
+        order: The highest derivative order among the values from which it was computed.
     """
 
     value: Value | None
@@ -109,19 +112,19 @@ class State:
 
 
 class Flow:
-    """The states of all values on a tape, each after those that it was computed from.
+    """The states of all values on a tape, each behind its sources.
 
     Attributes:
         states: The states, by number.
-        exits: The numbers of those that stand for what left PyTorch.
-        certain: The numbers of exits whose very number came back into a tensor.
+        exits: The numbers of the states that were converted to Python numbers or arrays.
+        certain: The numbers of the exits whose Python number was passed to a later call.
         newest: The newest state of each value.
-        orders: The order of derivative that each differentiable backward pass computed, by the
-            number of its first node.
+        orders: The derivative order of each backward pass with ``create_graph=True``, by the number
+            of its first node.
     """
 
     def __init__(self, tape: Tape) -> None:
-        """Follow the values through all calls."""
+        """Build the states of all calls on the tape."""
         self.tape = tape
         self.states: list[State] = []
         self.exits: list[int] = []
@@ -161,7 +164,7 @@ class Flow:
         self._follow_write_past_graph(call, before)
 
     def _leave(self, call: Call, before: dict[Value, int]) -> None:
-        """Follow values out of PyTorch: into numbers, or into an array by its memory."""
+        """Add a state for a call that converts a tensor to a Python number or an array."""
         lost = [before[value] for value in call.graphs]
         kind = LEAVING_PYTORCH[call.name]
         if call.site is None:
@@ -174,9 +177,9 @@ class Flow:
             self._by_storage[call.inputs[0].address or 0] = number
 
     def _from_numbers(self, call: Call) -> list[int]:
-        """Return the exits that the Python numbers among the arguments come from.
+        """Return the exits from which the Python numbers among the arguments come.
 
-        Any number may be computed from those that left PyTorch if a tensor is made of it.
+        For a function that builds a tensor from unknown numbers, these are all exits so far.
         """
         found = {one: self._by_number[one] for one in call.floats if one in self._by_number}
         self.certain.update(exit_ for one, exit_ in found.items() if one % 1)
@@ -184,7 +187,7 @@ class Flow:
         return self.exits if is_any else [*found.values()]
 
     def _follow_write_past_graph(self, call: Call, before: dict[Value, int]) -> None:
-        """Follow a write through ``.data`` or ``detach()`` to the tensor with the same memory."""
+        """Add a state for the original tensor if a call wrote to its ``.data`` or ``detach()``."""
         if not (call.inputs and call.name.endswith("_")):
             return
         original = self._aliases.get(call.inputs[0])
@@ -193,13 +196,13 @@ class Flow:
             self._add(original, call, [self._state(original), *lost], lost, CutKind.DATA)
 
     def _state(self, value: Value) -> int:
-        """Return the newest state of a value; one not seen before shares memory, or is new."""
+        """Return the number of the newest state of a value; add one if it has none."""
         if value in self.newest:
             return self.newest[value]
         return self._add(value, None, self._behind_memory(value))
 
     def _behind_memory(self, value: Value) -> tuple[int, ...]:
-        """Return the state of what has the same memory, for a value that was made out of sight."""
+        """Return the newest state of a tensor with the same memory, in a tuple; empty if none."""
         shared = self._by_storage.get(value.address or 0)
         return () if shared is None or value.has_graph else (shared,)
 
@@ -228,7 +231,7 @@ class Flow:
         return number
 
     def _order_of_pass(self, call: Call) -> int:
-        """Return the order of what a differentiable backward pass computed."""
+        """Return the derivative order of a pass with ``create_graph=True``, and remember it."""
         calls = [find_call(self.tape.calls, one) for one in call.roots or () if one is not None]
         behind = [self._reached.get(one.start, 0) for one in calls if one is not None]
         order = self.orders[call.start] = max(behind, default=0) + 1
@@ -237,7 +240,7 @@ class Flow:
     # --- Questions
 
     def state_of(self, tensor: Tensor) -> int | None:
-        """Return the newest state of a tensor, or of what has the same memory."""
+        """Return the number of the newest state of a tensor or of its memory; None if unknown."""
         value = self.tape.value_of(tensor)
         if value is not None and value in self.newest:
             return self.newest[value]
@@ -246,7 +249,10 @@ class Flow:
         return self._by_storage.get(_autograd.storage_identity(tensor) or 0)
 
     def dependent(self, tensor: Tensor, *, by_graph: bool = True) -> set[int]:
-        """Return which states depend on a tensor, by graphs or in any way."""
+        """Return the numbers of the states that depend on a tensor.
+
+        With `by_graph`, only dependencies count along which the graph was kept.
+        """
         value = self.tape.value_of(tensor)
         numbers = self.tape.structure.depend_on(tensor)
         found: set[int] = set()
@@ -259,10 +265,11 @@ class Flow:
         return found
 
     def last_cuts(self, ends: Iterable[int], dependent: Collection[int] | None = None) -> list[int]:
-        """Return the last states behind some others that lost a graph, of those that depend.
+        """Return the states nearest to `ends` that lost a graph, as numbers in order.
 
-        What a custom function does with its inputs is no cut if its result has a graph. What left
-        PyTorch counts for all that was lost before.
+        With `dependent`, only the lost graphs of these states count. Calls inside a custom
+        function are no cuts if its result has a graph. If the path leads through a Python number
+        or an array, that conversion is returned instead.
         """
         found: set[int] = set()
         ahead: list[tuple[int, bool, int | None]] = [(end, False, None) for end in ends]
@@ -287,7 +294,7 @@ class Flow:
 
     @cached_property
     def writes(self) -> dict[int, list[tuple[Call, WriteOnTape]]]:
-        """The writes into each storage, in order."""
+        """The writes into each storage with their calls, in order, by storage identity."""
         found: dict[int, list[tuple[Call, WriteOnTape]]] = defaultdict(list)
         for call in self.tape.calls:
             for write in call.writes:
@@ -297,7 +304,7 @@ class Flow:
     # --- Uses
 
     def uses(self, value: Value) -> Iterator[Call]:
-        """Yield the calls that made something of a value while that could have a gradient."""
+        """Yield the calls that used a value while autograd could record it."""
         for call in self.tape.calls:
             if (
                 value in call.inputs
@@ -310,9 +317,11 @@ class Flow:
     def orders_of(
         self, numbers: Sequence[int | None], targets: Sequence[Sequence[int | None]]
     ) -> list[int]:
-        """Return for each node the highest order of derivative that its result is made of.
+        """Return the derivative order of each node: the highest among itself and its successors.
 
-        Nodes are given by their numbers and the places of their successors, which come after them.
+        Args:
+            numbers: The sequence numbers of the nodes, each node before its successors.
+            targets: The positions of the successors of each node.
         """
         orders = [*map(self.order_at, numbers)]
         for place in reversed(range(len(orders))):
@@ -321,15 +330,15 @@ class Flow:
         return orders
 
     def order_at(self, number: int | None) -> int:
-        """Return the order of the derivative that a node was made for, 0 outside of all passes."""
+        """Return the derivative order of the backward pass that created a node; 0 if none did."""
         call = None if number is None else find_call(self.tape.calls, number)
         return 0 if call is None else self.orders.get(call.start, 0)
 
 
 def sources_of(call: Call, output: Value) -> Sequence[Value]:
-    """Return the inputs whose values an output is made of.
+    """Return the inputs from whose values a call computed one of its outputs.
 
-    Of several outputs, each may be a view of one input.
+    If a call has several outputs, each may be a view of one input.
     """
     name, places = call.name, enumerate(call.inputs)
     inputs = tuple(one for place, one in places if not takes_shape(name, is_first=place == 0))
@@ -347,7 +356,7 @@ def sources_of(call: Call, output: Value) -> Sequence[Value]:
 
 
 def takes_shape(name: str, *, is_first: bool) -> bool:
-    """Return whether a function takes no more of an input than its shape or type."""
+    """Check whether a function uses only the shape or dtype of an input, not its values."""
     return (
         name in {".grad", ".grad ="}
         or (name in _SHAPED_AS_ANOTHER and not is_first)
@@ -371,10 +380,9 @@ _MAKING_ALIASES = {"detach", ".data"}
 
 
 def kind_of_cut(call: Call, output: Value) -> CutKind | None:
-    """Return how an output lost the graph of what it was made from, None where it did not.
+    """Return why an output of a call has no graph although an input had one; None if it has one.
 
-    Of the results of one function, a number without a graph beside one with it may come from other
-    inputs.
+    If another output of the call has a graph, an output without one may come from other inputs.
     """
     reasons = (
         (CutKind.COLLECTIVE, is_collective(call.name)),

@@ -1,4 +1,4 @@
-"""What a recording writes down while code runs: numbers and code, never a tensor or a node."""
+"""The data of a recording: sequence numbers and code objects. It keeps no tensor alive."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
@@ -20,11 +20,11 @@ from leafgrad._record.torch_functions import tensors_in
 from leafgrad._record.training_events import TrainingEvents
 
 MAX_ENTRIES = 300_000
-"""How many entries of a kind a recording takes, such as calls: half a gigabyte of memory."""
+"""The maximum number of entries of each kind, such as calls: about half a gigabyte."""
 
 
 class Birth(NamedTuple):
-    """The call that made a tensor without a graph not finite, of numbers that were better."""
+    """The call that produced the NaN or infinity in a tensor without a graph."""
 
     operation: str
     place: Place | None
@@ -32,12 +32,12 @@ class Birth(NamedTuple):
 
 
 class Given(NamedTuple):
-    """A tensor that a call was given, which is not kept alive.
+    """A tensor argument of a call, as a weak reference.
 
     Attributes:
-        argument: Which argument it was.
-        tensor: The tensor.
-        birth: Where it became not finite, if a call made it so that left no node.
+        argument: The name of the argument.
+        tensor: A weak reference to the tensor.
+        birth: The call that made it non-finite, if that call created no node.
     """
 
     argument: str
@@ -46,15 +46,15 @@ class Given(NamedTuple):
 
 
 class Pass(NamedTuple):
-    """A backward.
+    """A backward pass that ran.
 
     Attributes:
-        number: The next number of a node when it began.
+        number: The next sequence number when the pass began.
         place: The line that called it.
-        call: How it was called: ``"backward()"``, ``"backward(inputs=...)"`` or
+        call: The kind of call: ``"backward()"``, ``"backward(inputs=...)"`` or
             ``"torch.autograd.grad()"``.
-        roots: The numbers of the outputs that it began at.
-        frees: Whether it frees its graph.
+        roots: The numbers of the outputs at which it began.
+        frees: Whether it freed its graph.
     """
 
     number: int
@@ -65,35 +65,34 @@ class Pass(NamedTuple):
 
 
 class Log:
-    """Everything that one recording sees in its thread, as it comes.
+    """Everything that one recording collects in its thread.
 
     Attributes:
         tape: The calls of PyTorch functions.
-        modules: From which number on which module was running, None outside of all.
-        outermost: The modules that no other one called.
-        backwards: Each line's last backward, by the line and whether it freed its graph.
-        training: In which order optimizers stepped and gradients were set to zero.
-        finish_step: Notes what a step of an optimizer wrote, if one has begun.
-        has_failed: Whether the last backward raised an error.
-        switches: What has switched gradients off, and where, the innermost one last.
-        values: What operations made, by the number of the node and of the output.
-        refusals: The places of calls whose results have a node that refuses its backward and has no
-            number, by the numbers of what it leads to.
-        inputs: The arguments of the outermost modules, by the tensors, which are not kept alive.
-        given: The calls that made what is not finite, though no other node handed them such: by
-            the number of the first node, which other arguments were not finite.
-        births: Where a living tensor without a graph became not finite, None where that was not
-            seen.
-        contents: What the memory of arrays held each time that a call read it, with the number of
-            the next node, by its place; and a reference to the storage, so that no other gets it.
-        sources_by_place: The places that were read already, by the identity of their code, which is
-            kept alive so that no other code gets it.
-        max_entries: How many entries of a kind there may be.
-        is_full: Whether there were more, so that they were dropped.
+        modules: The module that runs from a sequence number on, or None; in order.
+        outermost: The modules that no other module called.
+        backwards: The last backward pass of each line, by the line and whether it freed its graph.
+        training: The order of optimizer steps and of resets of gradients.
+        finish_step: A function that records the writes of an optimizer step that has begun.
+        has_failed: Whether the last backward pass raised an error.
+        switches: What disabled gradients, and where; the innermost last.
+        values: Summaries of results, by the number of the node and the index of its output.
+        refusals: The places of calls without a derivative formula. Their nodes have no number, so
+            the keys are the numbers of their successors.
+        inputs: The argument names of the tensors passed to outermost modules, by weak keys.
+        given: The non-finite arguments of calls whose result is non-finite although no recorded
+            input was, by the number of the first node of the call.
+        births: The call that made a non-finite tensor without a graph, or None; by weak keys.
+        contents: Summaries of tensors that share memory with arrays, each with the next sequence
+            number at that time, by place in memory. A reference to the storage reserves the place.
+        sources_by_place: A cache of source lines, by the identity of the code. It holds the code
+            objects, so that no identity is used twice.
+        max_entries: The maximum number of entries of each kind.
+        is_full: Whether the entries were dropped because there were too many.
     """
 
     def __init__(self, number: int) -> None:
-        """Start before the node with this number."""
+        """Start an empty log; `number` is the sequence number of the next node."""
         self.tape: Tape = Tape(number)
         self.modules: list[tuple[int, ModuleCall | None]] = []
         self.outermost: list[OutermostModule] = []
@@ -114,17 +113,17 @@ class Log:
         self._flow: tuple[object, Flow] | None = None
 
     def __bool__(self) -> bool:
-        """Return whether anything was seen that tells where a node comes from."""
+        """Check whether the log knows the origin of any node."""
         return bool(self.spans or self.modules)
 
     @property
     def spans(self) -> list[Call]:
-        """The calls that made nodes."""
+        """The recorded calls that created graph nodes."""
         return [call for call in self.tape.calls if call.start < call.stop]
 
     @property
     def flow(self) -> Flow:
-        """The flow of values through the calls so far."""
+        """The data flow between the calls so far."""
         calls = self.tape.calls
         key = len(calls), id(calls[-1]) if calls else 0
         if self._flow is None or self._flow[0] != key:
@@ -132,21 +131,21 @@ class Log:
         return self._flow[1]
 
     def note_content(self, number: int, tensor: torch.Tensor) -> None:
-        """Note what a tensor holds before the node with a number is made."""
+        """Store a summary of a tensor that shares memory with an array, if its values changed."""
         found = summary_of(_autograd.as_row(tensor))
         new = _autograd.storage_reference(tensor), [(number, found)]
         _, contents = self.contents.setdefault(_autograd.place_in_memory(tensor), new)
         contents += [] if contents[-1][1] == found else [(number, found)]
 
     def has_changed(self, number: int, tensor: torch.Tensor) -> bool:
-        """Return whether memory of an array holds something else than when a node used it."""
+        """Check whether the values of an array changed since the node with a number used it."""
         _, contents = self.contents.get(_autograd.place_in_memory(tensor), (None, []))
         before = bisect_right(contents, number, key=itemgetter(0))
         known = contents[max(before - 1, 0)][1] if contents else None
         return bool(contents) and known != summary_of(_autograd.as_row(tensor))
 
     def drop_if_large(self) -> None:
-        """Drop what was written down once there is too much of it."""
+        """Drop all entries, and mark the log as full, once there are too many of a kind."""
         kinds: list[Any] = [self.tape.calls, self.modules, self.inputs, self.contents]
         if max(map(len, kinds)) > self.max_entries:
             self.is_full = True
@@ -155,26 +154,26 @@ class Log:
                 kind.clear()
 
     def note_backward(self, one: Pass) -> None:
-        """Note a backward that ran."""
+        """Record a backward pass that ran without an error."""
         self.has_failed = False
         self.training.note_backward(one.place)
         self.backwards[self.source_at(one.place), one.frees] = one
 
     def backwards_after(self, number: int) -> list[Pass]:
-        """Return the passes that freed their graph since a node got its number, in order."""
+        """Return the backward passes after a node was created that freed their graph, in order."""
         later = [one for one in self.backwards.values() if one.frees and one.number > number]
         return sorted(later, key=itemgetter(0))
 
     def has_run_before(self, source: Source | None, number: int) -> bool:
-        """Return whether a line made a node before the one with this number."""
+        """Check whether a line created a node before the node with this number."""
         return any(
             self.source_at(call.place) == source for call in self.spans if call.start < number
         )
 
     def note_switch(self, frame: FrameType | None, *, is_on: bool) -> None:
-        """Note what switches gradients off, until its block ends.
+        """Record the line that disabled gradients, or remove it when its block ends.
 
-        What is off already is not switched off again.
+        Nested `no_grad()` blocks change nothing: the outer one counts.
         """
         name, is_end = switch_of(frame)
         if is_end and is_on:
@@ -183,19 +182,19 @@ class Log:
             self.switches.append((name, place_of(frame) if name else None))
 
     def sources(self) -> tuple[Source, ...]:
-        """Return the lines that made nodes, in the order in which they first did."""
+        """Return the lines that created nodes, in the order of their first node."""
         found = dict.fromkeys(self.source_at(call.place) for call in self.spans)
         return tuple(source for source in found if source is not None)
 
     def source_of(self, number: int) -> Source | None:
-        """Return the line that made the node with this number."""
+        """Return the line that created the node with this number; None if unknown."""
         call = find_call(self.tape.calls, number)
         return None if call is None else self.source_at(call.place)
 
     def source_at(self, place: Place | None) -> Source | None:
-        """Read a place once, however many nodes were made there.
+        """Return the source line of a place, from a cache if it was read before.
 
-        Code is known by its identity, as code that is the same in two files counts as equal.
+        The cache compares code by identity: equal code in two files compares equal.
         """
         if place is None:
             return None
@@ -206,41 +205,44 @@ class Log:
         return self.sources_by_place[key][1]
 
     def paths(self, roots: Roots) -> dict[int, str]:
-        """Return the paths of all modules that ran, by the identities of their calls, in order."""
+        """Return the path of each module call, by the identity of the call, in order."""
         calls = [call for _, call in self.modules if call is not None]
         return paths_of(calls, self.outermost, roots)
 
     def module_of(self, number: int) -> ModuleCall | None:
-        """Return the module that was running when the node with this number was made."""
+        """Return the innermost module that ran when the node with this number was created."""
         after = bisect_right(self.modules, number, key=lambda event: event[0])
         return self.modules[after - 1][1] if after else None
 
     def note_inputs(self, arguments: Mapping[str, object]) -> None:
-        """Note the tensors that an outermost module was given, by the arguments."""
+        """Store the tensors among the named arguments of an outermost module."""
         for argument, given in arguments.items():
             self.inputs.update(dict.fromkeys(tensors_in((given,)), argument))
 
     def given_tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
-        """Yield what outermost modules were given and is alive, by the arguments."""
+        """Yield each living tensor argument of an outermost module, with the argument name."""
         return ((argument, tensor) for tensor, argument in self.inputs.items())
 
     def replaced_leaves(self) -> Iterator[tuple[torch.Tensor, int]]:
-        """Return the tensors that live and whose data was replaced, and when."""
+        """Yield each living tensor whose ``.data`` was assigned, with the next sequence number."""
         calls = (call for call in self.tape.calls if call.name == ".data =")
         pairs = ((value(), call.stop) for call in calls for value in call.outputs)
         return ((tensor, number) for tensor, number in pairs if tensor is not None)
 
     def given_to(self, number: int) -> tuple[Given, ...] | None:
-        """Return what else was given to the call that made what is not finite, None to others."""
+        """Return the non-finite arguments of the call that created a node with a non-finite result.
+
+        For any other node, return None.
+        """
         call = find_call(self.tape.calls, number)
         return None if call is None else self.given.get(call.start)
 
     def writes_between(
         self, storage: int | None, saved: int | None, current: int | None
     ) -> tuple[Write, ...]:
-        """Return the writes that led from one version of a storage to another, the first one first.
+        """Return the writes between two versions of a storage, the oldest first.
 
-        The search begins with the newest: an older storage may have had the same identity.
+        The search goes backwards: an older storage may have had the same identity.
         """
         found: list[Write] = []
         for call, one in self.flow.writes.get(storage or 0, ())[::-1]:
@@ -252,9 +254,9 @@ class Log:
     def last_write(
         self, storage: int | None, *, is_hidden: bool = False
     ) -> tuple[int, Write | None]:
-        """Return the newest write into a storage, and the next number of a node then.
+        """Return the newest write into a storage, and the next sequence number at that time.
 
-        A hidden one went through ``.data``: autograd does not count it.
+        With `is_hidden`, look for writes through ``.data``, which autograd does not count.
         """
         return next(
             (
@@ -267,11 +269,11 @@ class Log:
 
     @property
     def writes(self) -> list[Write]:
-        """All writes, in order."""
+        """All in-place writes, in order."""
         return [self.write_of(call, one) for call in self.tape.calls for one in call.writes]
 
     def write_of(self, call: Call, write: WriteOnTape) -> Write:
-        """Return a write as a value."""
+        """Return a recorded write as a `Write`, with its source line."""
         return Write(
             operation=call.name,
             version_before=write.version_before,
@@ -282,7 +284,7 @@ class Log:
         )
 
     def cut_of(self, state: State) -> Cut:
-        """Return a state that lost a graph as a value."""
+        """Return a state that lost a graph as a `Cut`, with its source lines."""
         call = state.call
         if call is None or call.site is None or state.kind is None:
             raise ValueError("the state lost no graph")

@@ -1,4 +1,4 @@
-"""What modules that ran are called: their paths in what was named, or in what was called."""
+"""The paths of the modules that ran: in the named modules, or in the module that was called."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ Roots = Mapping[str, Module]
 
 
 class OutermostModule(NamedTuple):
-    """A module that was not called by another one, and which is not kept alive."""
+    """A module that no other module called, with a weak reference to it."""
 
     module: ReferenceType[Module]
     kind: str
@@ -19,14 +19,14 @@ class OutermostModule(NamedTuple):
 
 
 class ModuleCall(NamedTuple):
-    """A module that ran.
+    """One call of a module.
 
     Attributes:
-        module: The module, which is not kept alive.
-        outermost: The number of the outermost module at the time.
-        path: Its path in that one.
-        unregistered_in: What called it, where it is no submodule of the outermost one.
-        kind: The name of its class.
+        module: A weak reference to the module.
+        outermost: The index of the outermost module that was running.
+        path: The path of the module in the outermost module.
+        unregistered_in: The calling module, if this one is no submodule of the outermost module.
+        kind: The class name of the module.
     """
 
     module: ReferenceType[Module]

@@ -1,4 +1,4 @@
-"""Where code stands: the innermost line of the user's own, kept as code until asked."""
+"""The line of user code that is running, stored as a code object until it is needed."""
 
 import os
 from itertools import islice
@@ -13,8 +13,8 @@ from leafgrad._graph.code_files import is_installed
 from leafgrad._graph.nodes import Source
 
 Place = tuple[CodeType, int, "Place | None"]
-"""Some code, the instruction in it that is running, and the place in an installed package that it
-called, if it did."""
+"""A code object, the index of the running instruction, and the place in an installed package that
+it called, if any."""
 
 _LIBRARIES = tuple(
     f"{folder}{os.sep}"
@@ -23,7 +23,7 @@ _LIBRARIES = tuple(
 
 
 class _LibraryFiles(dict[str, bool]):
-    """Whether a file is one of PyTorch or leafgrad, remembered: each call asks for a dozen."""
+    """A cache that maps a file name to whether the file belongs to PyTorch or leafgrad."""
 
     def __missing__(self, file: str) -> bool:
         return self.setdefault(file, file.startswith(_LIBRARIES))
@@ -33,7 +33,7 @@ is_library_file = _LibraryFiles()
 
 
 class _InstalledFiles(dict[str, bool]):
-    """The same of a file of any installed package, PyTorch and leafgrad included."""
+    """A cache that maps a file name to whether it belongs to any installed package."""
 
     def __missing__(self, file: str) -> bool:
         return self.setdefault(file, is_library_file[file] or is_installed(file))
@@ -43,9 +43,9 @@ _is_installed_file = _InstalledFiles()
 
 
 def place_of(frame: FrameType | None) -> Place | None:
-    """Return the innermost place of the user's own code; `source_at` reads it later.
+    """Return the innermost place in user code on the call stack of a frame.
 
-    Where there is none, it is the innermost one outside PyTorch and leafgrad.
+    Without user code, it is the innermost place outside PyTorch and leafgrad.
     """
     library: Place | None = None
     while frame is not None:
@@ -59,7 +59,7 @@ def place_of(frame: FrameType | None) -> Place | None:
 
 
 def part_of(frame: FrameType | None) -> tuple[str | None, Place | None]:
-    """Return the step of an optimizer or the loading of weights that runs, and where it was asked.
+    """Return the running optimizer step or ``load_state_dict``, and the user line that called it.
 
     Else the place is as `place_of` has it. An optimizer may be written anywhere, but a closure that
     it calls is the user's own code.
@@ -80,9 +80,9 @@ def part_of(frame: FrameType | None) -> tuple[str | None, Place | None]:
 
 
 def switch_of(frame: FrameType | None) -> tuple[str | None, bool]:
-    """Return what switches gradients off, and whether it is the end of a block.
+    """Return the call that disables gradients, and whether a block ends here.
 
-    None stands for code of PyTorch's own, such as that of ``sample()``.
+    The call is None if PyTorch itself disables them, as in ``sample()``.
     """
     switch: str | None = "set_grad_enabled(False)"
     is_end = False
@@ -98,7 +98,7 @@ def switch_of(frame: FrameType | None) -> tuple[str | None, bool]:
 
 
 def source_at(place: Place | None) -> Source | None:
-    """Return file, line and function of a place."""
+    """Return the file, line and function of a place; None if there is no place."""
     if place is None:
         return None
     code, instruction, library = place
@@ -117,7 +117,7 @@ def source_at(place: Place | None) -> Source | None:
 
 
 def custom_function_frame(frame: FrameType | None) -> FrameType | None:
-    """Return the frame of the innermost custom function that is running, None outside of all."""
+    """Return the frame of the innermost running `torch.autograd.Function`; None if none runs."""
     while frame is not None:
         code = frame.f_code
         first = code.co_varnames[0] if code.co_name == "forward" and code.co_argcount else None

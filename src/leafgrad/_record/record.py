@@ -1,4 +1,4 @@
-"""Recording where nodes come from, while they are made."""
+"""`record`: record the module and the line of code that create each graph node."""
 
 import sys
 from collections.abc import Iterator
@@ -30,12 +30,12 @@ class Recording:
     """
 
     def __init__(self, log: Log) -> None:
-        """Show what `log` holds."""
+        """Present the contents of `log`."""
         self._log = log
 
     @property
     def log(self) -> Log:
-        """What was written down, with the step that was made last.
+        """The data of the recording, including the last optimizer step.
 
         :meta private:
         """
@@ -66,7 +66,7 @@ class Recording:
 
 
 def log_of(recording: object) -> Log:
-    """Return what a recording saw; where there is none, a log of nothing."""
+    """Return the log of a recording, or an empty log for None."""
     match recording:
         case None:
             return _NOTHING
@@ -89,10 +89,10 @@ _stance = ExitStack()
 
 @contextmanager
 def force_eager() -> Iterator[None]:
-    """Run compiled code as it was written, for as long as anyone in any thread is inside.
+    """Run compiled functions eagerly while any thread is inside this context.
 
-    PyTorch has one switch for all threads, so the first to come sets it and the last to go sets it
-    back. Where the compiler was not loaded nothing is compiled, and to load it would take long.
+    PyTorch has one setting for all threads: the first context changes it, and the last one restores
+    it. If the compiler was not imported, nothing is compiled, and importing it would be slow.
     """
     with _lock:
         if not _users and "torch._dynamo" in sys.modules:

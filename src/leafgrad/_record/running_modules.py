@@ -1,4 +1,4 @@
-"""Which module is running: PyTorch's own hooks on all modules tell, for as long as it is asked."""
+"""Hooks on all modules that record which module is running."""
 
 from threading import get_ident
 from typing import Any
@@ -13,7 +13,7 @@ from leafgrad._record.torch_functions import name_arguments
 
 
 class RunningModules:
-    """The modules that are running in one thread, from the outermost to the innermost."""
+    """The stack of running modules in one thread, recorded into a log."""
 
     def __init__(self, log: Log) -> None:
         self.log = log
@@ -22,9 +22,10 @@ class RunningModules:
         self.paths: dict[Module, str] = {}
 
     def begin(self, module: Module, _: Any) -> None:
-        """Note which module runs: by its path in the outermost one, or by its class.
+        """Record that a module starts, with its path in the outermost module.
 
-        The outermost one's own path is empty, as in ``named_modules()``.
+        The path of the outermost module is empty, as in ``named_modules()``. A module that is not
+        registered there gets the path of its caller and its class name.
         """
         if get_ident() != self.thread:
             return
@@ -40,7 +41,7 @@ class RunningModules:
         self.log.modules.append((_autograd.next_sequence_nr(), self.stack[-1]))
 
     def _outermost(self, module: Module) -> int:
-        """Return the number of an outermost module, the same however often it is called."""
+        """Return the index of an outermost module in the log; add it at its first call."""
         known = [one.module() for one in self.log.outermost]
         if module in known:
             return known.index(module)
@@ -49,9 +50,9 @@ class RunningModules:
         return len(known)
 
     def end(self, module: Module, args: Any, kwargs: Any, *result: Any) -> None:
-        """Go back to the module that called; one that never began has nothing to end.
+        """Record that a module ends, unless a hook stopped it before it started.
 
-        PyTorch passes no keyword arguments, but only a result, of a call that failed.
+        If the module raised an error, PyTorch passes None in place of the keyword arguments.
         """
         if get_ident() != self.thread or not self.stack or self.stack[-1].module() is not module:
             return

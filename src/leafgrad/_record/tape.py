@@ -1,4 +1,4 @@
-"""The tape of a recording: each PyTorch call in order, with the values in and out of it."""
+"""The tape of a recording: all PyTorch calls in order, with their inputs and outputs."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -15,16 +15,16 @@ from leafgrad._record.place import Place
 
 
 class Value(ref[Tensor]):
-    """A tensor as the tape knows it: it is not kept alive, and no later tensor is taken for it.
+    """A weak reference to a tensor on the tape, with facts about the tensor.
 
     Attributes:
-        has_graph: Whether the tensor had a graph when it was last seen.
-        follows_graph: Whether it has none, but was computed from something that has one.
-        is_floating: Whether it holds numbers that may have a gradient.
-        number: The number of its place in a graph that was built out of sight; None for others.
-        address: The identity of its storage, where a question may need it; for what was made of an
-            array, that of the tensor that had become the array.
-        storage: A reference to that storage, which shows whether it still lives.
+        has_graph: Whether the tensor had a graph at its last call.
+        follows_graph: Whether it has no graph, but was computed from a tensor with one.
+        is_floating: Whether its dtype is floating-point or complex.
+        number: The number of its node, if its graph was built by unrecorded code.
+        address: The identity of its storage. For a tensor made from an array, it is that of the
+            tensor from which the array was made.
+        storage: A weak reference to the storage.
     """
 
     __slots__ = (
@@ -40,7 +40,7 @@ class Value(ref[Tensor]):
         __hash__ = object.__hash__
 
     def __init__(self, _: Tensor) -> None:
-        """Refer to a tensor of which nothing is known yet."""
+        """Start without facts about the tensor."""
         self.has_graph: bool = False
         self.follows_graph: bool = False
         self.is_floating: bool = True
@@ -50,15 +50,15 @@ class Value(ref[Tensor]):
 
 
 class Site(NamedTuple):
-    """What a call that lost a graph, or that wrote, is a part of.
+    """The context of a call that lost a graph or wrote in place.
 
     Attributes:
-        within: The step of an optimizer, such as ``"SGD.step"``, or the loading of weights.
-        place: The place of the call that the user made.
-        function: What the user called, if that cuts its results off their graph.
-        is_in_custom_function: Whether it is in the forward of a custom function, whose results may
-            yet get a graph.
-        switch: What had switched gradients off, such as ``"no_grad()"``, if they were, and where.
+        within: The running optimizer step, such as ``"SGD.step"``, or ``"load_state_dict"``.
+        place: The user line that made the call.
+        function: The function that the user called, if it detaches its results.
+        is_in_custom_function: Whether the call is in the forward of a custom function, whose
+            results may still get a graph.
+        switch: What had disabled gradients, such as ``"no_grad()"``, and where.
     """
 
     within: str | None
@@ -69,7 +69,7 @@ class Site(NamedTuple):
 
 
 class WriteOnTape(NamedTuple):
-    """A write into one storage, given by its identity."""
+    """An in-place write into a storage, given by its identity, and the versions around it."""
 
     storage: int
     value: Value
@@ -82,20 +82,20 @@ class Call(NamedTuple):
     """One call of a PyTorch function.
 
     Attributes:
-        start: The number of the first node that it made.
-        stop: The number behind that of the last one.
-        place: The user's code and the instruction in it that called.
+        start: The sequence number of the first node that it created.
+        stop: The sequence number behind its last node; `start` if it created none.
+        place: The user line that made the call.
         name: The name of the function.
-        inputs: The values that went in.
-        graphs: Those of them that required grad.
-        outputs: The values that came out or were written to.
-        recorded: Those of them that had a graph then.
-        is_grad_enabled: Whether autograd was recording.
-        site: What the call is a part of, if it lost a graph or wrote.
-        writes: What it wrote to.
-        floats: The Python numbers that went in or came out, once any had come out.
-        roots: The numbers of the outputs that a backward pass began at whose result can be
-            differentiated; None for all other calls.
+        inputs: The input tensors.
+        graphs: The inputs that required grad.
+        outputs: The output tensors, and the inputs that were changed in place.
+        recorded: The outputs that had a graph after the call.
+        is_grad_enabled: Whether gradients were enabled.
+        site: The context of the call, if it lost a graph or wrote in place.
+        writes: The in-place writes.
+        floats: The Python numbers among arguments and results, once one had come from a tensor.
+        roots: For a backward pass with ``create_graph=True``, the numbers of the outputs at which
+            it began; else None.
     """
 
     start: int
@@ -114,25 +114,25 @@ class Call(NamedTuple):
 
 
 def find_call(calls: Sequence[Call], number: int) -> Call | None:
-    """Return the call that made the node with a number, None if none of them did."""
+    """Return the call among `calls` that created the node with a sequence number, or None."""
     after = bisect_right(calls, number, key=itemgetter(0))
     return calls[after - 1] if after and number < calls[after - 1][1] else None
 
 
 class Tape:
-    """All calls in order, and the values in them. Nothing is kept alive.
+    """All calls in order, and the tensors in them as weak references.
 
     Attributes:
         calls: The calls.
-        values: The newest value for each identity of a tensor.
-        structure: The graphs that were built out of sight.
-        arrays: What became an array, by the address of its memory.
-        has_exits: Whether anything has left PyTorch.
-        next_number: The first number that is not accounted for yet.
+        values: The newest value with each tensor identity.
+        structure: The graphs that were built by unrecorded code.
+        arrays: The tensors that share memory with an array, by memory address.
+        has_exits: Whether a tensor was converted to a Python number or an array.
+        next_number: The first sequence number behind all recorded nodes.
     """
 
     def __init__(self, number: int) -> None:
-        """Start before the node with this number."""
+        """Start an empty tape; `number` is the sequence number of the next node."""
         self.calls: list[Call] = []
         self.values: dict[int, Value] = {}
         self.structure: _autograd.GraphStructure = _autograd.GraphStructure()
@@ -141,12 +141,12 @@ class Tape:
         self.next_number: int = number
 
     def value_of(self, tensor: Tensor) -> Value | None:
-        """Return the value that stands for a tensor, None if no call has seen it."""
+        """Return the value of a tensor on the tape, or None if no call used it."""
         value = self.values.get(id(tensor))
         return value if value is not None and value() is tensor else None
 
     def read(self, tensors: Iterable[Tensor]) -> tuple[list[Value], list[Value]]:
-        """Return the values of the inputs of a call, and those of them that require grad."""
+        """Return the values of the input tensors of a call, and of the inputs that require grad."""
         inputs: list[Value] = []
         graphs: list[Value] = []
         is_enabled = torch.is_grad_enabled()
@@ -167,7 +167,7 @@ class Tape:
         return value
 
     def _note_unseen_graph(self, value: Value, tensor: Tensor) -> Value:
-        """Return a new value for a tensor that got a graph out of sight, as from a function."""
+        """Return a new value for a tensor that got a graph from unrecorded code."""
         made = self._add(tensor)
         made.has_graph = True
         made.number = self.structure.add(tensor)
@@ -185,7 +185,7 @@ class Tape:
         *,
         is_unseen: bool,
     ) -> tuple[list[Value], list[Value]]:
-        """Return the values of the outputs of a call, and those of them that have a graph."""
+        """Return the values of the output tensors of a call, and of the outputs with a graph."""
         outputs: list[Value] = []
         recorded: list[Value] = []
         follows = bool(graphs)
@@ -218,7 +218,7 @@ class Tape:
         return outputs, recorded
 
     def _note_storage(self, value: Value, tensor: Tensor) -> None:
-        """Note the memory of a tensor without a graph, which others may come to share."""
+        """Store the identity of the memory of a tensor, unless it is a parameter."""
         inner = _autograd.without_wrappers(tensor)
         if type(tensor) is Parameter or _autograd.storage_identity(inner) is None:
             return
@@ -229,7 +229,7 @@ class Tape:
             value.address = array.address
 
     def note_array(self, value: Value) -> None:
-        """Note that a tensor became an array in the same memory."""
+        """Record that a tensor was converted to an array that shares its memory."""
         tensor = value()
         memory = None if tensor is None else _autograd.memory_address(tensor)
         if tensor is not None and memory is not None:
@@ -239,7 +239,7 @@ class Tape:
 
 
 def has_graph(tensor: Tensor) -> bool:
-    """Return whether a tensor is the result of something recorded."""
+    """Check whether a tensor has a `grad_fn`; False for an invalid view."""
     if not requires_grad(tensor):
         return False
     try:
@@ -252,4 +252,4 @@ requires_grad, _is_leaf = _autograd.reader("requires_grad"), _autograd.reader("i
 _dtype = _autograd.reader("dtype")
 ARRAYS = {"numpy", "__array__", "__dlpack__"}
 UNSEEN = "unseen"
-"""The name of what stands for a call that is not announced."""
+"""The name on the tape for calls that PyTorch does not announce to function modes."""

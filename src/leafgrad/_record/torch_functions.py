@@ -1,4 +1,4 @@
-"""What is known of a PyTorch function that is called: its name, its tensors, whether it writes."""
+"""Facts about PyTorch functions and their arguments, for function modes."""
 
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,9 +15,9 @@ _OF_PYTORCH = BuiltinFunctionType | MethodDescriptorType | WrapperDescriptorType
 
 
 def name_of(func: Any) -> str:
-    """Return the name of a function: ``".data"`` for an attribute, ``".data ="`` where it is set.
+    """Return the name of a function, or ``".data"`` for reading and ``".data ="`` for setting data.
 
-    What stands in for a function, such as a partial one, may have the name of its type alone.
+    A callable without a name, such as a partial, gets the name of its type.
     """
     if type(func) is _ATTRIBUTE:
         sign = " =" if func.__name__ == "__set__" else ""
@@ -28,9 +28,9 @@ def name_of(func: Any) -> str:
 
 
 def may_write(func: Any) -> bool:
-    """Return whether a function may write into its arguments without being told to by a keyword.
+    """Check whether a function may write into its arguments even without ``out=`` or ``inplace=``.
 
-    An operator that PyTorch has no function of its own for may do anything.
+    The answer is True for callables of unknown kinds, such as dispatcher operators.
     """
     name = name_of(func)
     if type(func) is _ATTRIBUTE:
@@ -47,7 +47,7 @@ def may_write(func: Any) -> bool:
 
 
 def tensors_in(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> list[Tensor]:
-    """Return the tensors among the arguments of a call, also those in lists, a few levels deep."""
+    """Return the tensors among the arguments of a call, also in lists a few levels deep."""
     level: list[Any] = [*args, *kwargs.values()] if kwargs else [*args]
     found: list[Tensor] = []
     for _ in range(MAX_DEPTH):
@@ -74,7 +74,7 @@ def floats_in(value: object, depth: int = MAX_DEPTH) -> Iterator[float]:
 
 
 def results_of_collective(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
-    """Return what a collective writes its results into, its first argument but for ``gather``."""
+    """Return the argument into which a collective writes: the first one, except for ``gather``."""
     given = name_arguments(func, args, kwargs)
     return given.get("gather_list", next(iter(given.values())))
 
@@ -82,15 +82,15 @@ def results_of_collective(func: Any, args: Sequence[Any], kwargs: Mapping[str, A
 def name_arguments(
     func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any] | None
 ) -> Mapping[str, Any]:
-    """Return the arguments of a call by their names, by their places where they have none."""
+    """Return the arguments of a call by name; by position if the function has no signature."""
     try:
         return inspect.signature(func).bind_partial(*args, **(kwargs or {})).arguments
-    except (TypeError, ValueError):  # what is no function of Python may have no signature
+    except (TypeError, ValueError):  # a function written in C may have no signature
         return {f"argument {place}": one for place, one in enumerate(args)}
 
 
 def is_collective(name: str) -> bool:
-    """Return whether a function is a collective that writes into other tensors than it reads.
+    """Check whether a function is a collective that writes into other tensors than it reads.
 
     Before 2.12, PyTorch does not show a function mode `all_gather_coalesced`, `all_to_all`,
     `gather`, `reduce_scatter` and `scatter`. A recording cannot name them there.

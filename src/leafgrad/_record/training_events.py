@@ -1,4 +1,4 @@
-"""Steps of optimizers, and gradients that were set to zero, as far as their order is wrong."""
+"""The order of backward passes, optimizer steps and gradient resets, and mistakes in it."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping
@@ -14,7 +14,7 @@ from leafgrad._graph.nodes import Source
 from leafgrad._record.place import Place
 
 MOST_GRADIENTS = 20
-"""How many gradients of an optimizer are compared from step to step."""
+"""The number of gradients per optimizer that are compared from step to step."""
 
 
 FEW = 0.5
@@ -24,9 +24,9 @@ class Mistake(NamedTuple):
     """Two places in the wrong order.
 
     Attributes:
-        step: Where the optimizer stepped.
-        other: Where gradients were set to zero before that, or where a backward added to them.
-        in_closure: Whether that is in a closure that the step called.
+        step: The place of the optimizer step.
+        other: The place that reset the gradients before it, or that accumulated into them.
+        in_closure: Whether `other` is in a closure that the step called.
     """
 
     step: Place | None
@@ -35,28 +35,28 @@ class Mistake(NamedTuple):
 
 
 _last_seen: WeakKeyDictionary[Optimizer, WeakTensorKeyDictionary] = WeakKeyDictionary()
-"""The gradients of each optimizer at its last recorded step, and their versions."""
+"""The versions of the gradients of each optimizer at its last recorded step."""
 
 
 class TrainingEvents:
-    """What happened to gradients between one step of an optimizer and the next.
+    """The mistakes in the order of training events.
 
     Attributes:
-        accumulated: A step with gradients that already took part in the step before.
-        emptied: A step without gradients, which were removed between backward and step.
-        rounded: A step that changed few of the numbers in half precision, and their share.
-        unscaled: Where a `GradScaler` divided gradients, and the line that wrote last before that.
+        accumulated: A step whose gradients still contain the gradients of the step before.
+        emptied: A step whose gradients were reset between the backward pass and the step.
+        rounded: A step that changed only a small share of the half-precision parameters.
+        unscaled: The place where `GradScaler` unscaled, and the line of the last write before.
     """
 
     def __init__(self) -> None:
-        """Start before the first step."""
+        """Start before the first event."""
         self.accumulated: Mistake | None = None
         self.emptied: Mistake | None = None
         self.unscaled: tuple[Place | None, Source | None] | None = None
         self.rounded: tuple[Place | None, float] | None = None
         self._backward: Place | None = None
         self._zero: Place | None = None
-        # What nobody has touched since an earlier recording is still to be set to zero.
+        # Gradients that did not change since an earlier recording have not been reset.
         self._zeroed: set[int] = {
             id(optimizer)
             for optimizer, before in [*_last_seen.items()]
@@ -66,7 +66,7 @@ class TrainingEvents:
         self._closure: tuple[Optimizer, Place | None, WeakTensorKeyDictionary] | None = None
 
     def note_backward(self, place: Place | None) -> None:
-        """Note a backward that added to gradients."""
+        """Record a backward pass that accumulated into gradients."""
         if self._closure is not None:
             optimizer, step, before = self._closure
             gradients = _gradients_of(optimizer)
@@ -79,7 +79,7 @@ class TrainingEvents:
     def note_zero(
         self, find_place: Callable[[], Place | None], tensors: Iterable[Tensor] = ()
     ) -> None:
-        """Note that gradients were removed, or that tensors were filled, maybe with zeros."""
+        """Record a possible reset: a gradient was set to None, or a tensor was filled."""
         self._zeroed.update(map(id, _last_seen))
         self._cleared.update(map(id, tensors))
         if self._zero is None and self._backward is not None:
@@ -88,7 +88,7 @@ class TrainingEvents:
     def note_rounding(
         self, place: Place | None, pairs: Iterable[tuple[Tensor | None, Tensor]]
     ) -> None:
-        """Note how many of the numbers that have a gradient a step changed, if these are few."""
+        """Record the share of parameter values that a step changed, if the share is small."""
         moved = wanted = 0
         for now, before in pairs:
             if now is not None and now.grad is not None and not now.grad.is_sparse:
@@ -99,7 +99,7 @@ class TrainingEvents:
             self.rounded = place, moved / wanted
 
     def note_step(self, optimizer: Optimizer, place: Place | None, *, has_closure: bool) -> None:
-        """Note that an optimizer is about to step, and may call a closure."""
+        """Record that an optimizer starts a step, and check its gradients for mistakes."""
         gradients = _gradients_of(optimizer)
         self._closure = (optimizer, place, _versions_of([])) if has_closure else None
         is_cleared = self._cleared.issuperset(map(id, gradients))
@@ -120,13 +120,13 @@ class TrainingEvents:
 
 
 def _gradients_of(optimizer: Optimizer) -> list[Tensor]:
-    """Return some gradients of the parameters that an optimizer holds."""
+    """Return the first few gradients of the parameters of an optimizer."""
     held = [one.grad for group in optimizer.param_groups for one in group["params"]]
     return [one for one in held if one is not None][:MOST_GRADIENTS]
 
 
 def _has_grown(gradients: Iterable[Tensor], before: Mapping[Tensor, float | None]) -> bool:
-    """Return whether something was added to a gradient since."""
+    """Check whether the version of a gradient increased since the versions in `before`."""
     return any(
         (_autograd.version(one) or 0) > (before.get(one, math.inf) or 0) for one in gradients
     )

@@ -1,4 +1,4 @@
-"""What each call of a PyTorch function made, in a few numbers."""
+"""A function mode that records a summary of each result, and where NaN or infinity begins."""
 
 import inspect
 import math
@@ -19,20 +19,20 @@ from leafgrad._record.torch_functions import name_of, tensors_in
 
 
 class ValueRecorder(TorchFunctionMode):
-    """Sees each call that this thread makes of a PyTorch function, and sums up its results.
+    """A function mode that stores summaries of the results of PyTorch calls in a log.
 
-    Arguments are looked at too: nothing announces what a custom function made before it is used.
+    It also reads the arguments: results of custom functions first appear there.
     """
 
     def __init__(self, log: Log) -> None:
-        """Write into `log`."""
+        """Record into `log`."""
         super().__init__()
         self.log = log
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
-        """Let the call go on as it is, and sum up what is new."""
+        """Run a PyTorch function unchanged, and store summaries of new values in the log."""
         start = _autograd.next_sequence_nr()
         with _autograd.unobserved():
             written = _finite_target(func, args)
@@ -61,9 +61,9 @@ class ValueRecorder(TorchFunctionMode):
         result: Any,
         written: Tensor | None,
     ) -> None:
-        """Note which results without a graph are not finite, and which call made them so.
+        """Record the call that made each result without a graph non-finite.
 
-        What was written in place and was finite before is `written`.
+        `written` is the argument that the call changed in place, if it was finite before.
         """
         for made in tensors_in((result,)):
             if _autograd.numbered_output(made) is not None or not _is_floating(made):
@@ -87,10 +87,10 @@ class ValueRecorder(TorchFunctionMode):
     def _note_given(
         self, start: int, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
-        """Note the arguments that are not finite, unless a call that was recorded made one so.
+        """Record the non-finite arguments of a call, unless a recorded call produced one of them.
 
-        They are leaves, or results that were finite when they were made and have been written into
-        since, out of sight. What the call itself has written into is not one of its arguments.
+        They are leaves, or results that unrecorded code has changed since. Tensors that the call
+        itself wrote into do not count.
         """
         given = {
             id(number): Given(f"{NUMBER}{number} in {name_of(func)}", lambda: None)
@@ -112,12 +112,12 @@ class ValueRecorder(TorchFunctionMode):
 
 
 def _is_meant(birth: Birth) -> bool:
-    """Return whether an infinity was put in on purpose, as a mask; a NaN is not made of it."""
+    """Check whether a call inserts infinities on purpose, as a mask does."""
     return "fill" in birth.operation or birth.operation in {"where", "__setitem__"}
 
 
 def _finite_target(func: Any, args: Sequence[Any]) -> Tensor | None:
-    """Return the tensor that a call writes into, if it has no graph and is finite before."""
+    """Return the tensor that a call changes in place, if it is finite and has no graph."""
     is_writing = name_of(func).endswith("_") and not name_of(func).endswith("__")
     if not is_writing or not args or not isinstance(args[0], Tensor) or not _is_floating(args[0]):
         return None
@@ -127,11 +127,11 @@ def _finite_target(func: Any, args: Sequence[Any]) -> Tensor | None:
 
 NUMBER = "the number "
 QUOTIENT = "quotient"
-"""The name of a division whose divisor has no zero: its NaN is that of inf / inf."""
+"""The name of a division without zeros in the divisor: a NaN then comes from inf / inf."""
 
 
 def has_no_zero(divisor: Any) -> bool:
-    """Return whether a tensor or a number is known to have no zero."""
+    """Check whether a tensor or number is known to contain no zero."""
     return (
         _autograd.why_unread(divisor) is None and bool(divisor.detach().all())
         if isinstance(divisor, Tensor)
@@ -149,7 +149,7 @@ def _is_floating(tensor: Tensor) -> bool:
 
 
 def _is_as_bad(given: Tensor, made: TensorSummary) -> bool:
-    """Return whether what a call was given is not finite either; a NaN may come of infinities."""
+    """Check whether an argument explains a non-finite result: it has NaN, or the same infinity."""
     found = summary_of(given) if _is_floating(given) else None
     return found is not None and found.not_finite in {"NaN", made.not_finite}
 
@@ -157,9 +157,9 @@ def _is_as_bad(given: Tensor, made: TensorSummary) -> bool:
 def _arguments(
     func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Iterator[tuple[str, Tensor]]:
-    """Yield the tensors that a call was given, and which argument each of them is or is in.
+    """Yield the tensor arguments of a call, each with a description of the argument.
 
-    A normalisation in training only writes into its running statistics, behind the version's back.
+    Running statistics of a normalisation in training are left out: it only writes to them.
     """
     names: Iterable[object] = range(len(args))
     if isinstance(func, FunctionType) and func.__code__.co_argcount >= len(args):
