@@ -169,6 +169,21 @@ def test_derivative_computed_inside_a_module_has_a_view() -> None:
     assert "∇Slope" in scopes_of(trace)
 
 
+def test_pass_for_several_derivatives_is_named_after_all_of_them() -> None:
+    x, t = (torch.rand(3, 1, requires_grad=True) for _ in range(2))
+    with record() as recording:
+        u = (x * t).sin()
+        u_x, u_t = torch.autograd.grad(u.sum(), (x, t), create_graph=True)
+        (second,) = torch.autograd.grad(u_x.sum(), x, create_graph=True)
+        loss = (u_t - second).square().mean()
+    names = {"x": x, "t": t, "u": u, "u_x": u_x, "u_t": u_t}
+    named = {node.derivative for node in trace_graph(loss, names=names, recording=recording).nodes}
+    assert named == {None, "u_x, u_t", "u_xx"}
+    del names["u_x"]
+    named = {node.derivative for node in trace_graph(loss, names=names, recording=recording).nodes}
+    assert "u_tx" not in named
+
+
 def test_derivative_of_unnamed_tensor_is_not_named_after_another() -> None:
     x = torch.rand(3, 1, requires_grad=True)
     with record() as recording:

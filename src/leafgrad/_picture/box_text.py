@@ -200,7 +200,9 @@ def leaf_text(leaf: FoldedLeaf) -> str:
 
 def output(box: Box, *, with_kind: bool) -> str:
     """Return the output shapes of a box as text, with data type and device if `with_kind`."""
-    node, made = box.node, shapes(box.results or box.node.shapes)
+    node, results = box.node, box.results
+    is_long = len({*results}) > MOST_SHAPES
+    made = count(len(results), "tensor") if is_long else shapes(results or node.shapes)
     if with_kind:
         return f"{made} {torch_name(node.dtype)} {node.device}"
     is_usual = box.input is None or node.dtype.is_floating_point

@@ -1,5 +1,6 @@
 """Name the derivatives that recorded passes with ``create_graph=True`` computed, as in ``u_xx``."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from leafgrad._record.log import Log
@@ -11,15 +12,17 @@ def name_derivatives(
 ) -> dict[int | None, str]:
     """Return the name of the derivative that each recorded pass computed.
 
-    The keys are the numbers of the first nodes of the passes. A derivative is called by the name of
-    its result; if that has none, its name is composed of the names of the differentiated tensors.
+    The keys are the numbers of the first nodes of the passes. A derivative is called by the names
+    of its results; if they have none, its name is composed of those of the differentiated tensors.
 
     Args:
         log: What a recording saw.
         names: The names of tensors, by the numbers of their nodes.
         values: The names of tensors on the tape.
     """
-    results = {pass_at(log, number): name for number, name in names.items()}
+    results = defaultdict[int | None, list[str]](list)
+    for number, name in names.items():
+        results[pass_at(log, number)].append(name)
     sums: dict[int | None, Value] = {}
     makers: dict[Value | None, int | None] = {}
     for call in log.tape.calls:
@@ -28,17 +31,20 @@ def name_derivatives(
             if call.name == "sum":
                 sums[call.start] = call.inputs[0]
     found: dict[int | None, str] = {}
+    single: dict[int | None, str] = {}  # without passes that computed several derivatives
     for call in log.spans:
         if call.roots is None:
             continue
         root = next(iter(call.roots), None)
         summed = sums.get(root)  # `grad(u.sum(), x)` differentiates u
         maker = makers.get(summed, root)
-        base = names.get(root) or values.get(summed) or found.get(pass_at(log, maker))
+        base = names.get(root) or values.get(summed) or single.get(pass_at(log, maker))
         module = None if maker is None else log.module_of(maker)
         base = base or ("" if module is None else log.outermost[module.outermost].kind)
         inputs = [values[one] for one in call.inputs if values.get(one, base) != base]
-        found[call.start] = results.get(call.start) or _derived(base, inputs)
+        found[call.start] = ", ".join(results[call.start]) or _derived(base, inputs)
+        if len(inputs) <= 1:
+            single[call.start] = found[call.start]
     return found
 
 
