@@ -73,7 +73,7 @@ class GraphMemory(ShownAsCard):
 
     @property
     def why(self) -> tuple[str, ...]:
-        """Sentences: what memory the output keeps alive, and what backward has to recompute."""
+        """What memory the output keeps alive and what backward must recompute, in sentences."""
         return self._card().sentences
 
     def _card(self) -> Card:

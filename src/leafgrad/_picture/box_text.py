@@ -199,12 +199,14 @@ def leaf_text(leaf: FoldedLeaf) -> str:
 
 
 def output(box: Box, *, with_kind: bool) -> str:
-    """Return the output shapes of a box as text, with data type and device if `with_kind`."""
+    """Return the output shapes of a box as text, with data type and device if `with_kind`.
+
+    A module with many different outputs, as in a graph of derivatives, shows no shape.
+    """
     node, results = box.node, box.results
-    is_long = len({*results}) > MOST_SHAPES
-    made = count(len(results), "tensor") if is_long else shapes(results or node.shapes)
+    made = "" if len({*results}) > MOST_SHAPES else shapes(results or node.shapes)
     if with_kind:
-        return f"{made} {torch_name(node.dtype)} {node.device}"
+        return f"{made} {torch_name(node.dtype)} {node.device}".lstrip()
     is_usual = box.input is None or node.dtype.is_floating_point
     return made if is_usual else f"{made} {torch_name(node.dtype)}"
 
