@@ -14,7 +14,7 @@ from torch import Size, Tensor
 from leafgrad import _autograd
 from leafgrad._messages import message
 
-Function = Callable[..., Tensor]  # of inputs
+Function = Callable[..., Tensor]  # called with the inputs
 Inputs = Tensor | Sequence[Tensor]
 MultiIndex = tuple[int, ...]
 
@@ -22,7 +22,10 @@ MultiIndex = tuple[int, ...]
 
 
 def check_differentiable(name: str, tensor: object) -> None:
-    """Raise an error if `tensor` cannot be differentiated or differentiated with respect to."""
+    """Raise an error unless derivatives of, or with respect to, `tensor` can be computed.
+
+    `name` is the name of the argument in the error message.
+    """
     if not isinstance(tensor, Tensor):
         cure = message(f"derivative.tensor.{'swapped-function' if callable(tensor) else 'make'}")
         kind = type(tensor).__name__
@@ -46,7 +49,10 @@ _TRANSFORM_HELP = "derivative.tensor.transform-help"
 
 
 def evaluate(function: object, *inputs: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """Call the function. Return its outputs and the inputs, or copies of them that require grad."""
+    """Call `function`. Return its outputs and the list of tensors that it was called with.
+
+    These are the inputs. An input that does not require grad is replaced by a copy that does.
+    """
     if not callable(function):
         raise TypeError(message("derivative.function.type", type=type(function).__name__))
     if _autograd.is_transformed() and not all(x.requires_grad for x in inputs):
@@ -106,9 +112,9 @@ def read_axes(outputs: Tensor, inputs: Tensor, *, by_column: bool) -> Axes:
 
 
 def _axes_cure(shape: tuple[int, ...], batch: tuple[int, ...]) -> str:
-    """Return the key of a message with a fix for a known mistake in shapes, "" if there is none.
+    """Return the key of a message that fixes a common shape mistake, or "" for any other mistake.
 
-    `batch` is the shape of inputs without the last axis.
+    `shape` is the shape of the outputs, and `batch` that of the inputs without the last axis.
     """
     if not shape:
         return "derivative.shapes.scalar"
@@ -151,7 +157,7 @@ def is_by_column(order: object) -> bool:
 
 
 def as_count(value: object) -> int | None:
-    """Convert an integer, also one of NumPy or PyTorch, to int. Return None for anything else."""
+    """Convert an integer, also one of NumPy or PyTorch, to int. Return None for any other value."""
     if isinstance(value, int):
         return None if isinstance(value, bool) else value
     try:
@@ -200,7 +206,7 @@ _INTS = frozenset((int,))  # `bool` is excluded, although it is a subclass of `i
 
 
 def _instead(order: object) -> str:
-    """Return a hint how to write an invalid order that is almost valid, "" if there is none."""
+    """Return a hint that shows how to write an almost valid `order`, or "" if no hint applies."""
     if isinstance(order, float) and order.is_integer():
         return message("derivative.order.write-int", count=int(order))
     numbers = order.tolist() if hasattr(order, "tolist") else order
@@ -228,14 +234,14 @@ def _parse_multi_index(order: tuple[object, ...], axes: Axes, name: str) -> Mult
 
 
 def _as_flattened(axes: Axes) -> str:
-    """Return a sentence on the numbering of columns on several axes, "" if there is one axis."""
+    """Return a sentence on how columns on several axes are numbered, or "" for a single axis."""
     if len(axes.row) <= 1:
         return ""
     return message("derivative.order.flattened", batch=len(axes.batch))
 
 
 def _in_the_first_column(counts: MultiIndex, axes: Axes) -> str:
-    """Return a hint with the order in column 0 only, if a single count was passed, otherwise ""."""
+    """Return a hint that writes a single count as the order in column 0, or "" for other counts."""
     if len(counts) != 1 or not axes.columns:
         return ""
     index = [*counts, *[0] * (axes.columns - 1)]
@@ -248,7 +254,7 @@ def _list_counts(counts: Collection[int | None]) -> str:
 
 
 def _int_for_columns(order: int, axes: Axes, name: str) -> str:
-    """Return the error message for an int as order if there are several columns."""
+    """Return the error message for an int as `order` although the inputs have several columns."""
     cure = message("derivative.order.one-point", columns=axes.columns)
     words = {
         "name": name,

@@ -11,39 +11,42 @@ from leafgrad._derivative.taylor import CUSTOM, check_function
 from leafgrad._messages import message
 
 _STEP = 1e-3
-# Central differences of the sixth order, f'(0) = sum_s w_s f(s h) / h: what is left out is the
-# seventh derivative, times h**6 / 140.
+# Central differences of order six approximate f'(0) by sum_s w_s f(s h) / h. The error is about
+# h**6 / 140 times the seventh derivative.
 _WEIGHTS = {-3: -1 / 60, -2: 3 / 20, -1: -3 / 4, 1: 3 / 4, 2: -3 / 20, 3: 1 / 60}
 
 
 def check_taylor_rule(
     function: type[torch.autograd.Function], *inputs: Any, order: int = 4, rtol: float = 1e-6
 ) -> None:
-    """Raise if the Taylor rule of a custom function does not give its derivatives.
+    """Raise an error if the Taylor rule of a custom function computes wrong derivatives.
 
-    What `torch.autograd.gradcheck` is for a backward, this is for a rule. The function is applied
-    along a straight line through `inputs`, once on which all of them that require grad move, and
-    once for each of them alone. Each derivative along this line is compared with the finite
-    differences of the one before, and that of order 0 is the function itself, so its backward has
-    no part in it. The rule is to record itself as well: the gradient of each derivative is
-    compared with the next one.
+    This checks a rule registered with `taylor_rule`, as `torch.autograd.gradcheck` checks a
+    backward. The function is evaluated along a straight line through `inputs`. First all inputs
+    that require grad move along the line, then each of them separately. Each derivative must match
+    the finite differences of the derivative of the next lower order. Order 0 is the function
+    itself, so its backward is not used. The rule must also record a graph: the gradient of each
+    derivative is compared with the derivative of the next order.
 
     Args:
-        function: The class that was registered by `taylor_rule`.
-        inputs: What it is applied to. Tensors of any shape that require grad are in float64, and
-            the function is smooth around them; all else is passed on as it is.
-        order: The highest order that is checked.
-        rtol: How much may be different, as a part of the largest element or of 1.
+        function: The class that was registered with `taylor_rule`.
+        inputs: The arguments of the function. Tensors that require grad may have any shape, must be
+            in float64, and the function must be smooth around them. Other arguments are passed on
+            unchanged.
+        order: The highest order to check.
+        rtol: The largest difference allowed, relative to the largest element or to 1, whichever is
+            larger.
 
     Returns:
-        None, where the rule is right.
+        None if the rule is correct.
 
     Raises:
-        TypeError: If `function` is no such class, or a tensor that requires grad is not in float64.
-        ValueError: If `function` has no rule, or no tensor requires grad, or `order` is below 1, or
-            the rule returns what does not fit.
-        RuntimeError: If the rule is wrong, with the order, the output and the element at which it
-            differs first, and both values.
+        TypeError: If `function` is not a subclass of `torch.autograd.Function`, or a tensor that
+            requires grad is not in float64.
+        ValueError: If `function` has no rule, no tensor requires grad, `order` is below 1, or the
+            rule returns a series that does not fit the outputs.
+        RuntimeError: If the rule is wrong. The message names the first order, output and element
+            that differ, and both values.
 
     Example:
         >>> import torch
@@ -99,7 +102,7 @@ class _Line(NamedTuple):
     rtol: float
 
     def check(self) -> None:
-        """Compare each derivative with differences and gradients of the next lower order."""
+        """Check each derivative against differences and gradients of the next lower order."""
         t, here = self._at(0.0)
         around = {step: self._at(step * _STEP)[1] for step in _WEIGHTS}
         for order in range(1, self.order + 1):
@@ -114,7 +117,11 @@ class _Line(NamedTuple):
                 self._compare(order, number, gradients, derivatives[order], "gradient")
 
     def _at(self, place: float) -> tuple[Tensor, list[list[Tensor]]]:
-        """Return t, of shape (1,), and for each output its derivatives in t, from order 0 on."""
+        """Evaluate the function at the position `place` of the line.
+
+        Return the parameter t of the line, of shape (1,), and for each output its derivatives with
+        respect to t, from order 0 on.
+        """
         t = torch.tensor([place], dtype=torch.float64, requires_grad=True)
         given = [*self.inputs]
         for number in self.places:

@@ -1,4 +1,4 @@
-"""DeepXDE's `jacobian` and `hessian`, answered by `higher_order_grad`."""
+"""Replacements for DeepXDE's `jacobian` and `hessian` that call `higher_order_grad`."""
 
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -16,28 +16,33 @@ from leafgrad._messages import message
 
 @public_function()
 def patch_deepxde(grad: Any) -> None:
-    """Let `higher_order_grad` answer what a DeepXDE script asks ``dde.grad`` for.
+    """Compute the derivatives of a DeepXDE script with `higher_order_grad`.
 
-    The script stays as it is: its equation, its boundary conditions and its callbacks go on calling
-    ``dde.grad.jacobian`` and ``dde.grad.hessian``, on DeepXDE's PyTorch backend. The derivatives of
-    all components that one step of training asked for are computed in one call in the next, and a
-    derivative of a derivative is one of higher order, not a nested one.
+    This replaces functions of ``dde.grad``. The script itself does not change: its equation,
+    boundary conditions and callbacks still call ``dde.grad.jacobian`` and ``dde.grad.hessian``. It
+    must use DeepXDE's PyTorch backend. The derivatives that one training step requests are computed
+    in a single call in the next step. The derivative of a derivative is computed as a derivative of
+    higher order, not by differentiating twice.
 
     Args:
         grad: The module ``dde.grad``. Its ``jacobian``, ``hessian`` and ``clear`` are replaced.
 
     Raises:
-        TypeError: If `grad` has no such functions. Later, if outputs are no tensors, as they are
-            not in DeepXDE's forward mode.
+        TypeError: If `grad` lacks one of these functions. The replacements raise it if outputs are
+            not tensors, which is the case in DeepXDE's forward mode.
 
     Note:
-        What `higher_order_grad` refuses, such as outputs that mix the points of a batch, is refused
-        here as well; second derivatives of a linear output, which end in an error in DeepXDE, are
-        zero. Of up to 64 points, what two reverse passes give is taken by these, as by DeepXDE: the
-        calls of operators take the time there, and PyTorch's backward needs fewer calls from Python
-        than Taylor mode. As in DeepXDE, derivatives are kept until ``dde.grad.clear`` is called,
-        which a training step does at its end; those of a tensor that was changed in place are not
-        used again.
+        The replacements raise an error wherever `higher_order_grad` does, for example if the
+        outputs mix the points of a batch. DeepXDE raises an error for the second derivative of a
+        linear output; here it is zero.
+
+        For up to 64 points, derivatives that need at most two reverse passes are computed by
+        reverse mode, as in DeepXDE. There the overhead of calling operators dominates, and
+        PyTorch's backward makes fewer calls from Python than Taylor mode.
+
+        As in DeepXDE, derivatives are cached until ``dde.grad.clear`` is called, which happens at
+        the end of each training step. Derivatives of a tensor that was changed in place are not
+        reused.
 
     Example:
         >>> import types
@@ -83,7 +88,7 @@ class _Outputs:
         self.asked: dict[MultiIndex, None] = {}
 
     def derivatives(self, columns: list[_Column]) -> Tensor:
-        """Return the columns as one tensor of shape (points, columns)."""
+        """Return the derivatives in `columns` as a tensor ``(points, len(columns))``."""
         orders = dict.fromkeys(column.order for column in columns)
         self.asked |= orders
         self._compute([order for order in orders if order not in self._known])
@@ -100,11 +105,11 @@ class _Outputs:
             self._known |= zip(orders, self._derivatives(orders), strict=True)
 
     def _derivatives(self, orders: list[MultiIndex]) -> tuple[Tensor, ...]:
-        """Return derivatives ``(points, channels)``, by reverse mode for few points and passes.
+        """Return one derivative ``(points, channels)`` for each order.
 
-        For few points, the overhead of operator calls dominates. PyTorch's backward calls operators
-        from C++, Taylor mode from Python. If reverse mode raises an error, the default method is
-        used.
+        Use reverse mode if there are few points and few passes, because the overhead of operator
+        calls dominates then: PyTorch's backward calls operators from C++, Taylor mode from Python.
+        If reverse mode raises an error, use the default method.
         """
         outputs, inputs = self._outputs, self._inputs
         passes = len(plan(orders)) * outputs.shape[1]
@@ -142,7 +147,12 @@ class _Derivatives:
     def jacobian(
         self, ys: Tensor, xs: Tensor, i: int | None = None, j: int | None = None
     ) -> Tensor:
-        """Return dy_i / dx_j, ``(points, 1)``, or a row or column of the Jacobian."""
+        """Return dy_i / dx_j, ``(points, 1)``.
+
+        If `i` is None, return the derivatives of all outputs. If `j` is None, return the
+        derivatives with respect to all inputs. At most one of them may be None, unless `ys` and
+        `xs` have one column.
+        """
         source = self._source(ys, xs)
         if i is None and j is None and (ys.shape[1], xs.shape[1]) != (1, 1):
             raise ValueError(message("derivative.deepxde.both-none"))
@@ -164,7 +174,10 @@ class _Derivatives:
         self._inputs, self._sources, self._met = None, {}, []
 
     def _source(self, ys: Tensor, xs: Tensor) -> _Source:
-        """Return the entry of a tensor, created on first use."""
+        """Return the `_Source` of `ys`. Create one if `ys` is new or was changed in place.
+
+        If `xs` is a different tensor than in the last call, clear the cache first.
+        """
         _check_shapes(ys, xs)
         if xs is not self._inputs:
             self.clear()

@@ -1,4 +1,4 @@
-"""Find the path through the graph from outputs to inputs, or say why there is none."""
+"""Find the path through the graph from outputs to inputs, or explain why there is none."""
 
 from collections.abc import Iterable, Iterator
 from weakref import ref
@@ -13,9 +13,11 @@ from leafgrad._messages import message
 def find_path(
     outputs: Tensor, inputs: Tensor, *, allow_unused: bool | None
 ) -> _autograd.Path | None:
-    """Return the path, or None if there is none and `allow_unused` is True.
+    """Return the path through the graph between `outputs` and `inputs`.
 
-    None as `allow_unused` means that the caller has no such option.
+    If there is no path, raise an error, or return None if `allow_unused` is True. Also return None
+    if `outputs` is a derivative that is known to be constant. If the caller has no option
+    `allow_unused`, it is None, and the error message does not mention the option.
     """
     if not (inputs.requires_grad and outputs.requires_grad):
         if inputs.requires_grad and _is_known_constant(outputs, inputs):
@@ -33,7 +35,7 @@ def find_path(
 
 
 def _why_apart(outputs: Tensor, inputs: Tensor) -> str:
-    """Return a sentence with the likely reason why there is no path, and what to do."""
+    """Return the likely reason why `outputs` does not depend on `inputs`, and what to do."""
     if _are_swapped(outputs, inputs):
         return message("derivative.graph.swapped-here")
     version = _autograd.version(inputs)
@@ -46,11 +48,14 @@ def _are_swapped(outputs: Tensor, inputs: Tensor) -> bool:
     return _autograd.path_between(inputs, outputs) is not None
 
 
-# Called where an error is caught. A context manager would take 1 % of a first derivative.
+# Callers catch the error and call this. As a context manager, it would add 1 % to the time of a
+# first derivative.
 def raise_if_apart(error: ValueError, outputs: Tensor, inputs: Tensor) -> None:
-    """Raise a better error if shapes or orders do not fit because the caller meant another tensor.
+    """Replace `error` by a better one if the caller passed the wrong tensor.
 
-    Either outputs and inputs are swapped, or `inputs` is a view of the tensor that was meant.
+    `error` says that shapes or orders do not match. If outputs and inputs are swapped, or `inputs`
+    is only a view of the tensor that `outputs` depends on, raise an error that says so. Otherwise
+    return.
     """
     if _autograd.path_between(outputs, inputs) is not None:
         return
@@ -60,7 +65,10 @@ def raise_if_apart(error: ValueError, outputs: Tensor, inputs: Tensor) -> None:
 
 
 def raise_if_freed(error: RuntimeError, nodes: Iterable[Node]) -> None:
-    """If the error means that the graph was freed, raise one that names the freed node."""
+    """If `error` says that the graph was freed, raise an error that names the freed node.
+
+    Return if `error` has another reason or if no node in `nodes` was freed.
+    """
     if _FREED not in str(error):
         return
     for node in nodes:  # If no node was freed, the error is about another graph.
@@ -78,11 +86,11 @@ _constants: dict[int, tuple[ref[Tensor], ref[Tensor], int | None]] = {}
 
 
 def note_constant(derivative: Tensor, outputs: Tensor, inputs: Tensor) -> None:
-    """Record, as long as a derivative is alive, that it is known to be constant.
+    """Record that `derivative`, a derivative of `outputs`, is constant, as long as it is alive.
 
     A constant derivative has no graph, just like a tensor computed under `no_grad`. This record
-    tells them apart. It is not made for a derivative of `outputs` without a graph, unless `outputs`
-    is itself a known constant.
+    tells them apart. If `outputs` has no graph itself, nothing is recorded unless it is a known
+    constant too.
     """
     if outputs.requires_grad or _is_known_constant(outputs, inputs):
         key = id(derivative)
@@ -127,10 +135,10 @@ def _sources(view: Tensor) -> Iterator[Tensor]:
 
 
 def columns_shown(view: Tensor, source: Tensor) -> range | None:
-    """Return the range of columns of `source` that `view` contains, None if it is not such a view.
+    """Return the range of columns of `source` that `view` contains, or None if it is no such view.
 
-    The shape of `source` is ``(*batch, columns)``, and that of a view of columns
-    ``(*batch, some)``, or ``batch`` for a single one.
+    The shape of `source` is ``(*batch, columns)``. A view of several columns has the shape
+    ``(*batch, some)``, and a view of a single column may have the shape ``batch``.
     """
     if source.dim() == 0:
         return None

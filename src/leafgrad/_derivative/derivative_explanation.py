@@ -1,4 +1,4 @@
-"""How a derivative was computed, as a value that shows itself."""
+"""The value that `explain_derivative` returns: how a derivative is computed, and why."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -9,15 +9,15 @@ from leafgrad._display.jsonable import fields_as_json
 
 @dataclass(frozen=True, kw_only=True)
 class DerivativeExplanation(ShownAsCard):
-    """By which method a derivative is computed, and why; `explain_derivative` makes it.
+    """How a derivative is computed, and why. `explain_derivative` returns it.
 
     Attributes:
-        method: ``"taylor"`` or ``"reverse"``, as `higher_order_grad` knows them; None where nothing
-            is computed, as for order 0 and for zeros that the graph proves.
-        because: One sentence that says why this method; where it names an operation, Taylor mode
-            has no answer there, and it says what to do if anything can be done.
-        rows: ``"proven"`` if the graph proves that rows are independent, ``"vouched for"`` if only
-            ``rows="independent"`` promises it; None where nothing is computed.
+        method: ``"taylor"`` or ``"reverse"`` (see `higher_order_grad`). None if nothing is
+            computed: for order 0, and for derivatives that the graph proves to be zero.
+        because: A sentence with the reason for this method. If it names an operation, Taylor mode
+            cannot differentiate that operation, and the sentence says what you can do about it.
+        rows: ``"proven"`` if the graph proves that rows are independent. ``"vouched for"`` if the
+            caller promised it with ``rows="independent"``. None if nothing is computed.
     """
 
     method: Literal["taylor", "reverse"] | None
@@ -32,7 +32,7 @@ class DerivativeExplanation(ShownAsCard):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return every field under its name, as JSON types only.
+        """Return a dict with every field, converted to JSON types.
 
         Example:
             >>> import torch

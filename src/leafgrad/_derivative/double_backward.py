@@ -43,9 +43,9 @@ def check_formulas(path: Iterable[Node], order: int, *, create_graph: bool) -> N
 
 
 def wrong_formulas_on(path: Iterable[Node], order: int) -> Iterator[tuple[str, int]]:
-    """Yield the name of each node whose formula is wrong for derivatives of `order`.
+    """Yield a pair for each node on `path` whose formula is wrong for derivatives of `order`.
 
-    The second item of the pair is the highest order for which the formula is right.
+    The pair is the node's name and the highest order for which the formula is right.
     """
     if _RIGHT.issuperset(map(type, path)):
         return
@@ -60,7 +60,7 @@ def wrong_formulas_on(path: Iterable[Node], order: int) -> Iterator[tuple[str, i
             _RIGHT.add(type(node))
 
 
-_RIGHT: set[type[Node]] = set()  # PyTorch's kinds that are not in `WRONG_FORMULAS`
+_RIGHT: set[type[Node]] = set()  # node types that are not in `WRONG_FORMULAS`
 
 
 def check_double_backward(path: Iterable[Node], order: int) -> None:
@@ -79,8 +79,8 @@ def check_double_backward(path: Iterable[Node], order: int) -> None:
             _COMPLETE.add(type(node))
 
 
-# PyTorch's kinds whose formulas were found to record the whole graph. This holds for every node of
-# the kind.
+# PyTorch's node types whose formulas were found to record the whole graph. If one node of a type
+# does, all nodes of this type do.
 _COMPLETE: set[type[Node]] = set()
 
 

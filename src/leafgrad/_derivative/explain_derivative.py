@@ -1,4 +1,4 @@
-"""Which method answers, and why."""
+"""Explain which method computes a derivative, and why."""
 
 from collections.abc import Callable
 from typing import Any
@@ -36,26 +36,26 @@ def explain_derivative(
     create_graph: bool = True,
     rows: RowsArgument = "proven",
 ) -> DerivativeExplanation:
-    """Explain how a derivative is computed: by which method, why, and what is known of rows.
+    """Explain how a derivative is computed: the method, the reason, and whether rows are proven.
 
-    This computes the derivative as ``method="auto"`` does, and reports the choice instead of the
-    result.
+    This computes the derivative as ``method="auto"`` does, but returns an explanation of the choice
+    instead of the derivative.
 
     Args:
-        outputs: What to differentiate, as for `higher_order_grad`.
+        outputs: The tensor or function to differentiate, as for `higher_order_grad`.
         inputs: The tensor to differentiate with respect to, as for `higher_order_grad`.
-        order: How often to differentiate, as for `higher_order_grad`. Or the function that you
-            would call: `laplacian`, `jacobian` or `hessian`.
-        create_graph: Whether the derivative is to be differentiated further.
+        order: The order of the derivative, as for `higher_order_grad`. Or the function that you
+            would call instead: `laplacian`, `jacobian` or `hessian`.
+        create_graph: Whether you would differentiate the result further.
         rows: As for `higher_order_grad`.
 
     Returns:
-        The method, the reason, and whether rows were proven to be independent; ``print`` shows it.
+        The method, the reason, and whether rows are proven to be independent. ``print`` shows them.
 
     Raises:
         TypeError: As `higher_order_grad` does.
-        ValueError: As `higher_order_grad` does, or if `order` is another function.
-        RuntimeError: As `higher_order_grad` does, if neither method has an answer.
+        ValueError: As `higher_order_grad` does, or if `order` is any other function.
+        RuntimeError: As `higher_order_grad` does, if neither method can compute the derivative.
 
     Example:
         >>> import torch
@@ -98,7 +98,7 @@ def explain_derivative(
 
 
 def _orders_of(order: Any, axes: Axes) -> list[MultiIndex]:
-    """Return the multi-indices for an order, or for the functions `jacobian` and `hessian`."""
+    """Return the multi-indices that `order` stands for; it may be `jacobian` or `hessian`."""
     if not callable(order):
         return parse_orders(order, axes)
     columns = (
@@ -110,7 +110,7 @@ def _orders_of(order: Any, axes: Axes) -> list[MultiIndex]:
 def _note_on_zeros(problem: DerivativeProblem, order: int) -> str:
     """Return a sentence if the graph proves that all derivatives of `order` are zero, otherwise "".
 
-    Only the kinds of nodes are checked, so some piecewise linear networks go unnoticed.
+    This checks only the kinds of nodes, so it misses some piecewise linear networks.
     """
     if problem.joined is not None:
         path = problem.joined.find_path(problem.outputs, allow_unused=True)

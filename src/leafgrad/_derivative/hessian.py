@@ -35,19 +35,20 @@ def hessian(
     method: Method = "auto",
     rows: RowsArgument = "proven",
 ) -> Tensor:
-    """Differentiate each row and channel of `outputs` twice, in all pairs of columns of `inputs`.
+    """Return all second derivatives of each row and channel of `outputs`: a matrix per channel.
 
-    It is what `higher_order_grad` gives for ``(2, 0, ...)``, ``(1, 1, ...)`` and so on, side by
-    side. Its trace, and the sum of its products ``v^T H v``, cost less by `laplacian`; its product
-    with a vector, ``H v``, by `jacobian` of ``higher_order_grad(u, x, 1, directions=v)``.
+    The matrix contains what `higher_order_grad` returns for ``(2, 0, ...)``, ``(1, 1, ...)`` and so
+    on. If you need less than the whole matrix H, other functions are cheaper: `laplacian` for its
+    trace and for sums of ``v^T H v``; `jacobian` of ``higher_order_grad(u, x, 1, directions=v)``
+    for ``H v``.
 
     Args:
-        outputs: What to differentiate: a floating point tensor of shape ``(*batch, *channels)``,
-            or a function that computes one, as for `higher_order_grad`.
+        outputs: The tensor to differentiate: floating point, of shape ``(*batch, *channels)``. Or a
+            function that computes it, as for `higher_order_grad`.
         inputs: The floating point tensor of shape ``(*batch, *columns)`` that `outputs` was
-            computed from, as for `laplacian`. It has 43 columns at most.
-        dims: The columns of the block to compute, in their order, as for `laplacian`: then the
-            result ends in ``(len(dims), len(dims))``. All columns if not given.
+            computed from, as for `laplacian`. It may have at most 43 columns.
+        dims: The columns to include, in this order, as for `laplacian`. The result then ends in
+            ``(len(dims), len(dims))``. By default, all columns are included.
         create_graph: Record the result, so that it can be differentiated further.
         method: As for `higher_order_grad`.
         rows: As for `higher_order_grad`.
@@ -58,8 +59,8 @@ def hessian(
 
     Raises:
         TypeError: As `higher_order_grad` does.
-        ValueError: If the shapes do not fit together, or `inputs` has no columns or too many, or
-            `method` is unknown.
+        ValueError: If the shapes do not match, `inputs` has no columns or too many, or `method` is
+            unknown.
         RuntimeError: As `higher_order_grad` does.
 
     Example:
@@ -78,7 +79,7 @@ def hessian(
     axes = problem.axes
     check_columns(axes)
     columns = read_columns(dims, axes)
-    # First and second derivatives together, as one pass carries them.
+    # One pass computes the first derivatives too, so both count towards the limit.
     if len(columns) * (len(columns) + 3) // 2 > MOST_DERIVATIVES:
         raise ValueError(message("derivative.hessian-columns", columns=len(columns)))
     found, _ = problem.answer([index_of(axes, *pair) for pair in pairs_of(columns)])

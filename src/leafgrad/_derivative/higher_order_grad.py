@@ -1,4 +1,4 @@
-"""Derivatives of any order: an answer per row and channel that is right, or an error."""
+"""Derivatives of any order, correct for each row and channel. Otherwise an error says why."""
 
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, TypeVar, overload
@@ -68,121 +68,127 @@ def higher_order_grad(  # noqa: PLR0913 (each by name)
     method: Method = "auto",
     rows: RowsArgument = "proven",
 ) -> Tensor | tuple[Tensor, ...]:
-    """Differentiate each row and channel of `outputs` with respect to its row of `inputs`.
+    """Return derivatives of any order, separately for each row and channel of `outputs`.
 
-    The result has the shape of `outputs`: columns of `inputs` are not summed into one another, nor
-    are channels of `outputs`. It is right as far as the graph shows the function, or an error says
-    what is wrong and what to do; unless `allow_unused` asks for them, zeros are given only where
-    the graph proves them. Arguments mean what they mean in `torch.autograd.grad`.
+    Each row of `outputs` is differentiated with respect to the same row of `inputs`. Nothing is
+    summed over rows, columns or channels, so the result has the shape of `outputs`. If the
+    derivative cannot be computed correctly, an error says why and what to do. Zeros are returned
+    only if the graph proves them or `allow_unused` is set. Arguments that `torch.autograd.grad`
+    also has mean the same.
 
     Args:
-        outputs: What to differentiate: a floating point tensor of shape ``(*batch, *channels)``.
-            Each of its rows may depend on the same row of `inputs` only. Or a function that
-            computes such a tensor, a module for instance: it is called with `inputs`, or with a
-            copy that requires grad where `inputs` does not.
-        inputs: The floating point tensor of shape ``(*batch, columns)`` that `outputs` was
-            computed from. If it has the very shape of `outputs`, an int as `order` means
-            elementwise, and a multi-index rows with as many channels as columns. Where `outputs`
-            has fewer axes than come before the columns, but one at least, all that it lacks are
-            columns, counted as ``inputs.flatten(outputs.dim())`` counts them. Or several tensors,
-            each with some of the columns, in the order in which a multi-index counts them: these
-            may have the shape ``batch`` as well, for one column each, where `outputs` has that of
-            ``(rows,)``. A function is called with all of them.
-        order: How often to differentiate. An int where there is one column, or elementwise. Else
-            a multi-index, a tuple with one count per column: ``(2, 0)`` is the second derivative
-            in column 0, ``(1, 1)`` the mixed one. Or a list of these, which share what they have
-            in common. Order 0 is `outputs` itself.
+        outputs: The tensor to differentiate: floating point, of shape ``(*batch, *channels)``. Each
+            of its rows may depend only on the same row of `inputs`. Or a function that computes
+            such a tensor, for example a module. It is called with `inputs`, or with a copy that
+            requires grad if `inputs` does not.
+        inputs: The floating point tensor of shape ``(*batch, columns)`` that `outputs` was computed
+            from. If both have the same shape, an int as `order` differentiates elementwise, and a
+            multi-index treats the last axis as columns and as channels. If `outputs` has at least
+            one axis, but fewer than the batch of `inputs`, all axes that it lacks are columns,
+            numbered as in ``inputs.flatten(outputs.dim())``. Or several tensors that each contain
+            some of the columns, in the order in which a multi-index counts them. If `outputs` has
+            the shape ``(rows,)``, they may have this shape too and then are one column each. A
+            function is called with all of them.
+        order: How often to differentiate. An int if there is one column, or elementwise. Otherwise
+            a multi-index, which is a tuple with one count per column: ``(2, 0)`` is the second
+            derivative in column 0, ``(1, 1)`` the mixed one. Or a list of orders, which are
+            computed together. Order 0 is `outputs` itself.
         directions: n directions across the columns, of shape ``(n, *columns)``, or
-            ``(n, *batch, *columns)`` where each row has its own. Then `order` is an int or a list
-            of ints: ``d^order / dt^order u(x + t v)`` at 0 for each direction v, by Taylor mode.
-        create_graph: Record the result, so that it can be differentiated further, with respect
-            to the parameters of a model for instance. The graph of `outputs` is kept either way.
-        allow_unused: Give zeros, not an error, where `outputs` was not computed from `inputs`.
-        method: ``"taylor"`` carries truncated Taylor series along the recorded graph, once for
-            all orders, which costs little more per order; it has a rule for most of PyTorch's
-            operations, and `taylor_rule` adds one's own. ``"reverse"`` nests reverse passes, which
-            costs about three times more per order. ``"auto"`` takes Taylor mode, but reverse mode
-            where Taylor mode has no answer, for first derivatives, where a pass per channel is
-            cheaper than a series per column, and for few points on the CPU, through operations
-            whose formulas are right at any order.
-        rows: ``"proven"``: each row of `outputs` must be proven to depend on the same row of
-            `inputs` only, or an error names the operation in which rows may meet.
-            ``"independent"``: you promise this where it cannot be proven, as through a custom
-            function whose backward does not record itself. A promise that probes contradict is an
-            error, but probes find only what shows at these values.
+            ``(n, *batch, *columns)`` if each row has its own. Then `order` is an int or a list of
+            ints, and the result is ``d^order / dt^order u(x + t v)`` at t = 0 for each direction v,
+            computed by Taylor mode.
+        create_graph: Record the result, so that it can be differentiated further, for example with
+            respect to the parameters of a model. The graph of `outputs` is kept in either case.
+        allow_unused: Return zeros instead of raising an error if `outputs` does not depend on
+            `inputs`.
+        method: ``"taylor"`` propagates truncated Taylor series along the recorded graph, once for
+            all orders, so a higher order costs little more. It has a rule for most of PyTorch's
+            operations, and you can add rules with `taylor_rule`. ``"reverse"`` nests reverse
+            passes; each order costs about three times as much as the previous one. ``"auto"`` uses
+            Taylor mode, with three exceptions, in which it uses reverse mode: if Taylor mode cannot
+            compute the derivative, for first derivatives if one pass per channel is cheaper than
+            one series per column, and for few points on the CPU if all operations have formulas
+            that are right at any order.
+        rows: ``"proven"``: it must be proven that each row of `outputs` depends only on the same
+            row of `inputs`. Otherwise an error names the operation that may mix rows.
+            ``"independent"``: you promise this if it cannot be proven, for example because a custom
+            function has a backward that does not record its graph. A few test passes check the
+            promise and raise an error if it is broken, but they can miss a dependence that has no
+            effect at the current values.
 
     Returns:
         A tensor with the shape of `outputs` and the dtype of `inputs`, or a tuple of them for a
-        list of orders. With `directions`, an axis for them comes first. Zeros that the graph
+        list of orders. With `directions`, the first axis of the result is n. Zeros that the graph
         proves do not require grad.
 
     Raises:
         TypeError: If `outputs`, `inputs` or `order` has the wrong type, or a tensor is complex,
             integer or sparse.
-        ValueError: If the shapes do not fit together, or `order` does not fit the columns, or
-            `method` is unknown.
-        RuntimeError: If the graph holds no answer: there is none, it does not lead to `inputs`, it
-            mixes rows (as BatchNorm in training mode does), it comes from a compiled model, or
-            Taylor mode has no rule and a part of the graph can be differentiated only so often (a
-            function marked ``@once_differentiable`` once). If the graph was freed, or a tensor that
-            it needs was changed in place, this is PyTorch's own error. If `method` is
-            ``"taylor"`` and there is no rule for an operation.
+        ValueError: If the shapes do not match, `order` does not fit the columns, or `method` is
+            unknown.
+        RuntimeError: If the graph does not allow the derivative: there is no graph, it does not
+            lead to `inputs`, it mixes rows (as BatchNorm in training mode does), or it comes from a
+            compiled model. If Taylor mode has no rule for an operation, and `method` is
+            ``"taylor"`` or reverse mode cannot differentiate the operation often enough (for
+            example, once for a function marked ``@once_differentiable``). If the graph was freed,
+            or a tensor that it saved was changed in place, this is PyTorch's own error.
 
     Note:
-        The ``.grad`` of leaves, of `inputs` and of `outputs` stays as it is. Taylor mode proves
-        from the graph alone that rows are independent, and calls no backward: what a hook, or a
-        backward of one's own with a registered rule, would make of gradients is not seen. A
-        checkpointed function is run once more. A write into a view tells where it went by its own
-        backward alone, which waits for the device.
+        The ``.grad`` of leaves, of `inputs` and of `outputs` does not change. Taylor mode proves
+        from the graph alone that rows are independent, and runs no backward. So it ignores what a
+        hook, or the backward of a custom function with a registered rule, does to gradients. A
+        checkpointed function is run once more. There is one exception: the backward of a write into
+        a view is run to find the positions of the elements, which waits for the device.
 
-        Calls that ask for parts of one derivative, for another column of a channel or for another
-        channel of an order, share the pass that gave it, as long as a result of it is alive. They
-        get the same numbers as without, each in a tensor of its own; but what hooks do, they do
+        Calls for parts of the same derivative, such as another column of a channel or another
+        channel of an order, share one pass, as long as a result of this pass is alive. Each call
+        returns the same numbers as a separate pass would, in a separate tensor. But hooks run only
         once.
 
-        Reverse mode, which ``"auto"`` takes for first derivatives and few points as well, is
-        what nested calls of `torch.autograd.grad` are: hooks on the way run and may change
-        gradients, and each pass adds to the ``.grad`` of a tensor in between that has
-        ``retain_grad()``. The backward of a custom function on the way is called once more, to see
-        that it keeps rows apart and that it records itself. Plain numbers that it uses, tensors
-        that it detaches, and values kept elsewhere than on its ``ctx`` count as constants.
+        Reverse mode, which ``"auto"`` also uses for first derivatives and few points, works like
+        nested calls of `torch.autograd.grad`. Hooks on the path run and may change gradients. Each
+        pass adds to the ``.grad`` of intermediate tensors that called ``retain_grad()``. The
+        backward of a custom function on the path is run once more, to check that it keeps rows
+        separate and records its graph. Python numbers that it uses, tensors that it detaches, and
+        values that it stores outside its ``ctx`` count as constants.
 
-        The derivative is that of the recorded graph. A value that was taken out of it, by
-        ``.item()``, ``.detach()`` or NumPy, counts as a constant, even if it was computed from
-        other rows.
+        The derivative is that of the recorded graph. A value that was taken out of the graph by
+        ``.item()``, ``.detach()`` or NumPy counts as a constant, even if it was computed from other
+        rows.
 
-        Within a function that `torch.compile` compiles, this call is a part of its graph, and so is
-        the backward of the result, unless a proof that rows are independent needs the values of an
-        index. Then it runs uncompiled between the compiled parts, and `outputs` must be the
-        function or module, to be called here, as what a compiled part made has no graph that can
-        be differentiated twice; with ``fullgraph=True`` it is an error that says why. Evaluate
-        such a call in ``no_grad()``, as in ``inference_mode()`` PyTorch refuses what it saves.
+        Inside a function that `torch.compile` compiles, this call and the backward of its result
+        become part of the compiled graph. There is one exception: if the proof that rows are
+        independent needs the values of an index, the call runs uncompiled between the compiled
+        parts. Then `outputs` must be the function or module, because the output of a compiled part
+        cannot be differentiated twice. With ``fullgraph=True``, this is an error that explains why.
+        Evaluate such a call under ``no_grad()`` instead of ``inference_mode()``, where PyTorch
+        cannot save its tensors.
 
-        Where forward mode AD (`torch.autograd.forward_ad`) is on, its tangents come along, by
-        reverse mode.
+        If forward mode AD (`torch.autograd.forward_ad`) is on, reverse mode is used, and the result
+        carries tangents.
 
-        A derivative that the dtype of `inputs` cannot hold is infinite, or zero. In reverse mode,
-        others are as exact as PyTorch's own formulas, which lose digits where a function saturates
-        (`silu` in single precision at 16). In Taylor mode, they are
-        as exact as the values that PyTorch saved, at any order and scale: it computes half
-        precision in single and orders above 8 in double precision, scales its coefficients, looks
-        at them at the end, and computes again in double precision, with other scales, where one may
-        have left the range. That look waits for the device; where a call is compiled, a CUDA graph
-        is captured, or a dispatch mode or transform is on, there is none, and coefficients that
-        leave the range of single precision up to order 8, as those of a function whose argument was
-        scaled by 1e-12 and its value by 1e20 may do, are infinite, not a number, or too small to be
-        exact.
+        A derivative beyond the range of the dtype of `inputs` is infinite or zero. In reverse mode,
+        the other derivatives are as exact as PyTorch's formulas, which lose digits where a function
+        saturates (for example `silu` in single precision at 16). In Taylor mode, they are as exact
+        as the values that PyTorch saved, at any order and scale. Half precision is computed in
+        single precision, and orders above 8 in double precision. The coefficients are scaled and
+        checked at the end. If one may have left the range, everything is computed again in double
+        precision with other scales. This check waits for the device. It is skipped while code is
+        compiled, while a CUDA graph is captured, and inside a dispatch mode or transform. Then
+        coefficients of order up to 8 that leave the range of single precision are infinite, NaN or
+        inexact. An example is a function whose argument is scaled by 1e-12 and whose value is
+        scaled by 1e20.
 
-        At a kink, such as that of ReLU at zero, the derivative is what PyTorch's formula says,
-        and so it is where a formula divides zero by zero. The second derivative of a ReLU network
-        is zero. `torch.where` does not protect from this in reverse mode: the derivative of
-        ``torch.where(x == 0, 1, x.sin() / x)`` at 0 is not a number, as in autograd, while Taylor
-        mode returns that of the chosen branch. Replace the divisor as well, by
+        At a kink, such as that of ReLU at zero, the derivative is that of PyTorch's formula. The
+        same is true where a formula divides zero by zero. The second derivative of a ReLU network
+        is zero. `torch.where` does not prevent NaN in reverse mode: the derivative of
+        ``torch.where(x == 0, 1, x.sin() / x)`` at 0 is NaN, as in autograd, while Taylor mode
+        returns the derivative of the selected branch. Replace the divisor as well, by
         ``torch.where(x == 0, 1, x)``.
 
         Some formulas of PyTorch are wrong for higher derivatives, such as that of
-        `torch.logcumsumexp` from order 3 on. Where reverse mode would use one, it is an error that
-        names the node.
+        `torch.logcumsumexp` from order 3 on. If reverse mode would use one, an error names the
+        node.
 
     Example:
         >>> import torch
@@ -238,7 +244,10 @@ def higher_order_grad(  # noqa: PLR0913 (each by name)
 def _along(
     problem: DerivativeProblem, order: object, directions: Tensor
 ) -> Tensor | tuple[Tensor, ...]:
-    """Return the derivatives along directions, ``[n, *shape of outputs]``."""
+    """Return derivatives along directions, each of shape ``[n, *shape of outputs]``.
+
+    If `order` is a list, return a tuple with one derivative for each order in it.
+    """
     check_columns(problem.axes)
     given = order if isinstance(order, list) else [order]
     counts = [count for count in map(as_count, given) if count and count > 0]
@@ -250,9 +259,9 @@ def _along(
 
 
 def _request(order: Any) -> Hashable:
-    """Return a cache key for an order, None if plans for this order are not cached.
+    """Return the key under which plans for `order` are cached, or None if they are not cached.
 
-    A cached plan is for one or several orders that are distinct and not 0.
+    Plans are cached for one or several orders that are distinct and not 0.
     """
     if type(order) is list:
         requests = [*map(_request, order)]
@@ -263,7 +272,7 @@ def _request(order: Any) -> Hashable:
 
 
 def _apart(results: Iterable[Tensor]) -> Iterator[Tensor]:
-    """Yield each tensor, or a copy if the same tensor came before."""
+    """Yield the tensors in `results`. If the same tensor occurs again, yield a copy of it."""
     seen = set()
     for result in results:
         yield result.clone() if id(result) in seen else result

@@ -1,7 +1,7 @@
 """The Jacobian: all first derivatives of all channels, row by row.
 
-Of outputs u ``(*batch, *channels)`` and inputs x ``(*batch, *columns)``, of which row b of one
-depends on row b of the other alone, it is ``(*batch, *channels, *columns)``:
+Let row b of the outputs u, ``(*batch, *channels)``, depend only on row b of the inputs x,
+``(*batch, *columns)``. The Jacobian is ``(*batch, *channels, *columns)``:
 
     J[b, c, i] = d u[b, c] / d x[b, i]
 """
@@ -31,18 +31,18 @@ def jacobian(
     method: Method = "auto",
     rows: RowsArgument = "proven",
 ) -> Tensor:
-    """Differentiate each row and channel of `outputs` in each column of its row of `inputs`.
+    """Return the first derivatives of each row and channel of `outputs` in all columns of `inputs`.
 
-    Of a single channel this is the gradient. It is what `higher_order_grad` gives for
-    ``(1, 0, ...)``, ``(0, 1, ...)`` and so on, side by side.
+    For a single channel, this is the gradient. The result contains what `higher_order_grad` returns
+    for ``(1, 0, ...)``, ``(0, 1, ...)`` and so on.
 
     Args:
-        outputs: What to differentiate: a floating point tensor of shape ``(*batch, *channels)``,
-            or a function that computes one, as for `higher_order_grad`.
+        outputs: The tensor to differentiate: floating point, of shape ``(*batch, *channels)``. Or a
+            function that computes it, as for `higher_order_grad`.
         inputs: The floating point tensor of shape ``(*batch, *columns)`` that `outputs` was
             computed from, as for `laplacian`.
-        dims: The columns to differentiate in, in their order, as for `laplacian`: then the result
-            ends in ``(len(dims),)``. All columns if not given.
+        dims: The columns to include, in this order, as for `laplacian`. The result then ends in
+            ``(len(dims),)``. By default, all columns are included.
         create_graph: Record the result, so that it can be differentiated further.
         method: As for `higher_order_grad`.
         rows: As for `higher_order_grad`.
@@ -52,8 +52,7 @@ def jacobian(
 
     Raises:
         TypeError: As `higher_order_grad` does.
-        ValueError: If the shapes do not fit together, or `inputs` has no columns, or `method` is
-            unknown.
+        ValueError: If the shapes do not match, `inputs` has no columns, or `method` is unknown.
         RuntimeError: As `higher_order_grad` does.
 
     Example:

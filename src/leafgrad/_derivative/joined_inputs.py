@@ -31,9 +31,9 @@ class JoinedInputs(NamedTuple):
     pieces: Sequence[Tensor]
 
     def find_path(self, outputs: Tensor, *, allow_unused: bool | None) -> _autograd.Path | None:
-        """Return the path from `whole` to `outputs`.
+        """Return the path between `whole` and `outputs`.
 
-        Return None if `outputs` depends on no part and `allow_unused` is true.
+        If `outputs` depends on no part, raise an error, or return None if `allow_unused` is True.
         """
         paths = [
             _path_to(number, outputs, part, allow_unused=allow_unused)
@@ -42,11 +42,11 @@ class JoinedInputs(NamedTuple):
         return self._joined_path(paths)
 
     def path_between(self, derivative: Tensor) -> _autograd.Path | None:
-        """Return the path from `whole` to a derivative, None if it depends on no part."""
+        """Return the path between `whole` and `derivative`, or None if it depends on no part."""
         return self._joined_path([_autograd.path_between(derivative, p) for p in self.parts])
 
     def whole_of(self, gradients: Sequence[Tensor]) -> Tensor:
-        """Join the gradients of the parts to the gradient of `whole`."""
+        """Join the gradients of the parts and return the gradient of `whole`."""
         if self.pieces[0].dim() == self.whole.dim():
             return torch.cat([*gradients], -1)
         return torch.stack([*gradients], -1)
@@ -72,7 +72,7 @@ class JoinedInputs(NamedTuple):
 def _path_to(
     number: int, outputs: Tensor, part: Tensor, *, allow_unused: bool | None
 ) -> _autograd.Path | None:
-    """Return the path to one of several inputs. An error message includes the input's number."""
+    """Return the path between `outputs` and input number `number`. Errors name this number."""
     try:
         return find_path(outputs, part, allow_unused=allow_unused)
     except RuntimeError as error:
@@ -81,7 +81,10 @@ def _path_to(
 
 
 def join(outputs: Tensor | Function, inputs: Sequence[Tensor]) -> tuple[Tensor, JoinedInputs]:
-    """Return the outputs and the joined inputs. If `outputs` is a function, call it."""
+    """Join several inputs. Return the outputs and the `JoinedInputs`.
+
+    If `outputs` is a function, it is called with the inputs.
+    """
     if not inputs:
         raise ValueError(message("derivative.several-inputs.none"))
     for place, part in enumerate(inputs):

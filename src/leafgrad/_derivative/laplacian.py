@@ -1,7 +1,7 @@
-"""The Laplacian: the second derivatives in several columns, added up in one pass.
+"""The Laplacian: the sum of second derivatives in several columns, computed in one pass.
 
-Of outputs u ``(*batch, *channels)`` and inputs x ``(*batch, *columns)``, of which row b of one
-depends on row b of the other alone, it has the shape of u. In columns i, or along directions s_n:
+Let row b of the outputs u, ``(*batch, *channels)``, depend only on row b of the inputs x,
+``(*batch, *columns)``. The Laplacian has the shape of u. For columns i, or directions s_n, it is
 
     L[b, c] = sum_i d^2 u[b, c] / d x[b, i]^2        L[b, c] = sum_n s_n^T H[b, c] s_n
 """
@@ -71,47 +71,46 @@ def laplacian(  # noqa: PLR0913 (each by name)
     method: Method = "auto",
     rows: RowsArgument = "proven",
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Add up the second derivatives of each row and channel of `outputs` in columns of `inputs`.
+    """Return the sum of second derivatives of each row and channel of `outputs` over the columns.
 
-    This is what `higher_order_grad` gives for ``(2, 0, ...)``, ``(0, 2, ...)`` and so on, added
-    up, but in one pass that carries the sum and no second derivative by itself, which takes less
-    work and memory than a reverse pass per column for most networks.
+    This is the sum of what `higher_order_grad` returns for ``(2, 0, ...)``, ``(0, 2, ...)`` and so
+    on. A single pass computes the sum without the separate second derivatives. For most networks,
+    this takes less time and memory than one reverse pass per column.
 
     Args:
-        outputs: What to differentiate: a floating point tensor of shape ``(*batch, *channels)``,
-            or a function that computes one, as for `higher_order_grad`.
+        outputs: The tensor to differentiate: floating point, of shape ``(*batch, *channels)``. Or a
+            function that computes it, as for `higher_order_grad`.
         inputs: The floating point tensor of shape ``(*batch, *columns)`` that `outputs` was
-            computed from. Columns are the last axis; where `outputs` has fewer axes than come
-            before it, they are all axes that `outputs` lacks, as for ``(batch,)`` and
+            computed from. The columns are the last axis. If `outputs` has fewer axes than the batch
+            before it, all axes that `outputs` lacks are columns, for example for ``(batch,)`` and
             ``(batch, electrons, 3)``. Or several tensors, as for `higher_order_grad`.
-        dims: The columns to add up, such as those of space where there is one for time as well.
-            All of them if not given.
-        directions: In the place of columns, n directions across all of them, of shape
-            ``(n, *columns)``, or ``(n, *batch, *columns)`` where each row has its own, in the dtype
-            of `inputs`. The second derivatives along them are added up, each as long as its
-            direction squared: with the columns of a matrix S this is the trace of ``S S^T`` times
-            the Hessian.
-        with_gradient: Give the first derivatives as well, which the same pass carries.
+        dims: The columns to sum over, for example those of space but not of time. All by default.
+        directions: Sum over n directions across the columns instead of over columns. Their shape is
+            ``(n, *columns)``, or ``(n, *batch, *columns)`` if each row has its own, in the dtype of
+            `inputs`. Each second derivative is multiplied by the squared length of its direction.
+            If the directions are the columns of a matrix S, the result is the trace of ``S S^T``
+            times the Hessian.
+        with_gradient: Return the first derivatives too. The same pass computes them.
         create_graph: Record the result, so that it can be differentiated further.
         method: As for `higher_order_grad`.
         rows: As for `higher_order_grad`.
 
     Returns:
-        A number for each row and channel, in a tensor with the shape of `outputs` and the dtype
-        of `inputs`. Where `with_gradient`, a tuple of this and the gradient in all columns,
-        whatever `dims` or `directions` are, of shape ``(*batch, *channels, *columns)``.
+        A tensor with the shape of `outputs` and the dtype of `inputs`. If `with_gradient` is true,
+        a tuple of this tensor and the gradient in all columns, ``(*batch, *channels, *columns)``.
+        The gradient does not depend on `dims` and `directions`.
 
     Raises:
-        TypeError: As `higher_order_grad` does, or if `dims` is a single int, or `directions` no
-            tensor in the dtype of `inputs`.
-        ValueError: If the shapes do not fit together, or `dims` is empty, names a column twice or
-            one that is not there, or comes beside `directions`, or `method` is unknown.
+        TypeError: As `higher_order_grad` does, or if `dims` is a single int, or if `directions` is
+            not a tensor in the dtype of `inputs`.
+        ValueError: If the shapes do not match, `method` is unknown, both `dims` and `directions`
+            are passed, or `dims` is empty, repeats a column or contains one that does not exist.
         RuntimeError: As `higher_order_grad` does.
 
     Note:
-        What `higher_order_grad` says of the range of its results holds for the sum as well.
-        `directions` are constants to what is differentiated, even where they were computed from
-        `inputs`; the results carry their graph.
+        The range of the result is limited in the same way as that of `higher_order_grad`.
+        `directions` are treated as constants in the derivative, even if they were computed from
+        `inputs`. The result can be differentiated with respect to them.
 
     Example:
         >>> import torch
@@ -159,7 +158,7 @@ def laplacian(  # noqa: PLR0913 (each by name)
 def _along(
     dims: Sequence[int] | None, directions: Tensor | None, problem: DerivativeProblem
 ) -> list[int] | Tensor:
-    """Return the columns to add up, or the directions, ``[n, *batch, *columns]``."""
+    """Return the columns to sum over, or the directions as ``[n, *batch, *columns]``."""
     check_columns(problem.axes)
     if directions is None:
         return read_columns(dims, problem.axes)

@@ -21,7 +21,7 @@ from leafgrad import _autograd
 
 
 class _Living(NamedTuple):
-    """A derivative of `source` with respect to `inputs`, and the parts that callers hold."""
+    """A cached derivative of `source` with respect to `inputs`, and the copies callers hold."""
 
     source: ref[Tensor]
     version: int | None
@@ -36,9 +36,10 @@ _living: dict[Hashable, _Living] = {}
 def remember(
     source: Tensor, inputs: Tensor, what: Hashable, derivative: Tensor, part: Tensor
 ) -> None:
-    """Cache a derivative of `source` under the key `what`, as long as `part` is alive.
+    """Cache `derivative`, a derivative of `source`, under the key `what`, while `part` is alive.
 
-    `part` is the copy of a part of the derivative that the caller receives.
+    `part` is the copy of a part of the derivative that the caller receives. The cache entry is
+    removed when `source` or the last such copy is gone.
     """
     key = id(source), what
     known = _living.get(key)
@@ -58,10 +59,10 @@ def remember(
 
 
 def recall(source: Tensor, inputs: Tensor, what: Hashable, path: _autograd.Path) -> Tensor | None:
-    """Return the cached derivative that a new pass would compute, None if there is none.
+    """Return the derivative cached under `what`, or None if there is none that is still valid.
 
-    Raise PyTorch's own error, as that pass would, if the graph was freed or a tensor that it saved
-    was changed in place.
+    If the graph was freed, or a tensor that it saved was changed in place, raise PyTorch's own
+    error, as a new pass would.
     """
     known = _living.get((id(source), what))
     if known is None or known.source() is not source or known.inputs() is not inputs:

@@ -1,4 +1,4 @@
-"""Multi-indices of first and second order, column by column."""
+"""Multi-indices of orders one and two, and the parsing of `dims` and `directions`."""
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations_with_replacement, islice
@@ -19,7 +19,7 @@ def check_columns(axes: Axes) -> None:
 
 
 def index_of(axes: Axes, *columns: int) -> MultiIndex:
-    """Return the multi-index with one differentiation per entry of `columns`."""
+    """Return the multi-index that differentiates once for each entry of `columns`."""
     index = [0] * axes.columns
     for column in columns:
         index[column] += 1
@@ -27,18 +27,19 @@ def index_of(axes: Axes, *columns: int) -> MultiIndex:
 
 
 def pairs_of(columns: Iterable[int]) -> list[tuple[int, int]]:
-    """Return all pairs of columns, the lower one first."""
+    """Return all pairs (i, j) from `columns`, with i not after j. A pair may repeat a column."""
     return [*combinations_with_replacement(columns, 2)]
 
 
 def second_order_weights(
     along: Sequence[int] | Tensor, axes: Axes, ndim: int
 ) -> dict[MultiIndex, Tensor | int]:
-    """Return the weight of each second derivative in a sum along columns or directions.
+    """Return a dict from multi-index to the weight of this second derivative in a Laplacian.
 
-    For directions ``s_n``, the sum is ``sum_n s_n^T H s_n``. It equals the sum of ``C_ij H_ij`` for
-    ``C = sum_n s_n s_n^T``. Directions are ``[n, *batch, *columns]``, and any axis of the batch may
-    have size 1. The weights broadcast to outputs, which have `ndim` axes.
+    `along` contains the columns or the directions to sum over. For directions ``s_n``, the sum is
+    ``sum_n s_n^T H s_n``. It equals the sum of ``C_ij H_ij`` for ``C = sum_n s_n s_n^T``.
+    Directions are ``[n, *batch, *columns]``, and any axis of the batch may have size 1. The weights
+    broadcast to the outputs, which have `ndim` axes.
     """
     if not isinstance(along, Tensor):
         return {index_of(axes, column, column): 1 for column in along}
@@ -51,7 +52,10 @@ def second_order_weights(
 
 
 def read_directions(directions: Tensor, inputs: Tensor, axes: Axes) -> Tensor:
-    """Return directions ``[n, *batch, *columns]``. If all rows share them, the batch is all 1s."""
+    """Check `directions` and return them as ``[n, *batch, *columns]``.
+
+    If all rows share them, the axes of the batch have size 1.
+    """
     check_differentiable("directions", directions)
     batch, row, _ = axes
     if directions.dtype != inputs.dtype or directions.device != inputs.device:
@@ -87,7 +91,7 @@ def read_columns(dims: Sequence[int] | None, axes: Axes) -> list[int]:
 
 
 def _ints(dims: object, at_most: int) -> list[int]:
-    """Return at most `at_most` + 1 entries of `dims` as ints."""
+    """Convert the entries of `dims` to ints, at most `at_most` + 1 of them, or raise an error."""
     if isinstance(dims, Iterable) and not (isinstance(dims, Tensor) and not dims.dim()):
         counts = [as_count(dim) for dim in islice(dims, at_most + 1)]
         if None not in counts:

@@ -58,7 +58,11 @@ def parse_problem(  # noqa: PLR0913 (each by name)
     allow_unused: bool | None = None,
     request: Hashable = None,
 ) -> "DerivativeProblem":
-    """Check the arguments and return the problem. If `outputs` is a function, call it."""
+    """Check the arguments of a derivative and return them as a `DerivativeProblem`.
+
+    If `outputs` is a function, it is called. `by_column` says whether the last axis of inputs
+    counts columns even if outputs have the same shape.
+    """
     if torch.compiler.is_exporting():
         raise RuntimeError(message("derivative.export"))
     if method not in _METHODS:
@@ -96,13 +100,14 @@ def parse_problem(  # noqa: PLR0913 (each by name)
 
 
 class Manner(NamedTuple):
-    """How derivatives were computed; method and rows are None if nothing was computed.
+    """How derivatives were computed. `method` and `rows` are None if nothing was computed.
 
     Attributes:
-        method: The method.
-        because: Why this method was chosen, as a key below ``derivative.because`` in the messages.
+        method: The method that was used.
+        because: Why this method was used, as a key below ``derivative.because`` in the messages.
         rows: Whether row independence was proven or promised by the caller.
-        reason: Why Taylor mode could not compute the derivatives, None if it was not tried.
+        reason: Why Taylor mode could not compute the derivatives, None if it could or was not
+            tried.
     """
 
     method: Literal["taylor", "reverse"] | None
@@ -130,7 +135,7 @@ class DerivativeProblem(NamedTuple):
 
     @run_in(plain_results)
     def answer(self, orders: list[MultiIndex]) -> tuple[dict[MultiIndex, Tensor], Manner]:
-        """Return the derivatives of all `orders`, and how they were computed.
+        """Return the derivative for each multi-index in `orders`, and how they were computed.
 
         No order may be 0. Each derivative has the shape of `outputs`.
         """
@@ -168,9 +173,9 @@ class DerivativeProblem(NamedTuple):
     ) -> tuple[Tensor, Tensor | None, Manner]:
         """Return the sum of second derivatives, the gradient, and how both were computed.
 
-        The sum runs over columns, or over directions ``(n, *batch, *columns)`` in which any axis of
-        the batch may have size 1. The sum has the shape of `outputs`. The gradient has the shape
-        ``(*outputs.shape, *columns)``; it is None unless `with_gradient`.
+        `along` contains the columns to sum over, or directions ``(n, *batch, *columns)`` in which
+        any axis of the batch may have size 1. The sum has the shape of `outputs`. The gradient has
+        the shape ``(*outputs.shape, *columns)``; it is None unless `with_gradient` is true.
         """
         path = self._path()
         gradient_in = range(self.axes.columns if with_gradient else 0)
@@ -188,9 +193,10 @@ class DerivativeProblem(NamedTuple):
 
     @run_in(plain_results)
     def along(self, directions: Tensor, orders: Sequence[int]) -> dict[int, Tensor]:
-        """Return derivatives along directions, ``[n, *shape of outputs]``, of all `orders`.
+        """Return a dict from each order to its derivatives along directions.
 
-        The directions are ``[n, *batch, *columns]``; any axis of their batch may have size 1.
+        Each value is ``[n, *shape of outputs]``. The directions are ``[n, *batch, *columns]``; any
+        axis of their batch may have size 1.
         """
         if self.method == "reverse":
             raise ValueError(message("derivative.along.reverse"))
@@ -241,7 +247,7 @@ class DerivativeProblem(NamedTuple):
         return total, [parts[order] for order in gradient], self._reverse_manner(proof, reason)
 
     def by_column(self, derivatives: Sequence[Tensor]) -> Tensor:
-        """Stack one derivative per column, ``outputs.shape``, to ``(*outputs.shape, *columns)``."""
+        """Stack derivatives, one per column, to a tensor ``(*outputs.shape, *columns)``."""
         columns = torch.stack([*derivatives], -1)
         return columns if len(self.axes.row) == 1 else columns.unflatten(-1, self.axes.row)
 
@@ -260,7 +266,7 @@ class DerivativeProblem(NamedTuple):
         return result
 
     def _path(self) -> _autograd.Path | None:
-        """Return the nodes between inputs and outputs.
+        """Return the path through the graph between inputs and outputs.
 
         Return None if all derivatives are zero, because there is no path or `outputs` is empty.
         """
@@ -276,16 +282,16 @@ class DerivativeProblem(NamedTuple):
     def _is_for_one_pass(self, orders: Sequence[MultiIndex]) -> bool:
         """Check whether one reverse pass per channel is cheaper than one Taylor series per column.
 
-        Only first derivatives qualify.
+        This can be true only if all `orders` are first derivatives.
         """
         if self.method != "auto" or self.joined or max(map(sum, orders)) > 1:
             return False
         return self.outputs.numel() <= len(set(orders)) * self.axes.batch.numel()
 
     def _nested(self, orders: list[MultiIndex], proof: RowProof) -> dict[MultiIndex, Tensor] | None:
-        """Return derivatives from nested reverse passes.
+        """Return derivatives computed by nested reverse passes (see `small_networks`).
 
-        Return None if Taylor mode, or reuse of an earlier derivative, is cheaper.
+        Return None if that is not possible, or if Taylor mode or a cached derivative is cheaper.
         """
         outputs, inputs, is_first = self.outputs, self.inputs, max(map(sum, orders)) == 1
         parts = self.joined.parts if self.joined else (inputs,)
@@ -320,7 +326,7 @@ class DerivativeProblem(NamedTuple):
     def _in_one_pass(
         self, orders: list[MultiIndex], taylor: Taylor, proof: RowProof
     ) -> dict[MultiIndex, Tensor] | None:
-        """Return first derivatives from one reverse pass per channel.
+        """Return first derivatives from one reverse pass per channel, or from the cache.
 
         Return None if rows may depend on each other or a formula on the path is wrong.
         """
@@ -365,11 +371,11 @@ class DerivativeProblem(NamedTuple):
         return not (torch.overrides.has_torch_function(given) or _autograd.is_intercepted())
 
     def _from_all_channels(self, orders: list[MultiIndex]) -> dict[MultiIndex, Tensor] | None:
-        """Differentiate all channels of the tensor that `outputs` is a view of, and cache them.
+        """Return derivatives of `outputs` if it is a view of some channels of a larger tensor.
 
-        The other channels cost almost nothing, because the forward pass computed them together with
-        `outputs`. Return None if `outputs` is not a view of some channels, or if Taylor mode cannot
-        differentiate all channels.
+        All channels of that tensor are differentiated and cached. The other channels cost almost
+        nothing, because the forward pass computed them together with `outputs`. Return None if
+        `outputs` is not such a view, or if Taylor mode cannot differentiate all channels.
         """
         whole = _autograd.base(self.outputs) if self._is_shared() else None
         columns = None if whole is None else columns_shown(self.outputs, whole)
@@ -398,7 +404,7 @@ class DerivativeProblem(NamedTuple):
         return Taylor(self.outputs, self.inputs, len(self.axes.batch), path, self.create_graph)
 
     def _check_fallback(self, error: Unsupported) -> str:
-        """Return the reason for falling back to reverse mode. Raise it if `method` is "taylor"."""
+        """Return why Taylor mode failed. If `method` is "taylor", raise this reason as an error."""
         if self.method == "taylor":
             raise RuntimeError(message("derivative.not-taylor", reason=error)) from None
         return str(error)  # The exception itself would keep its frames alive.

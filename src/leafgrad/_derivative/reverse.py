@@ -50,9 +50,10 @@ class Reverse:
     def differentiate(
         self, outputs: Tensor, path: _autograd.Path, check_rows: Callable[[], None]
     ) -> dict[MultiIndex, Tensor]:
-        """Return the derivative of each order, shaped as `outputs`: ``(*batch, *channels)``.
+        """Return the derivative of `outputs` for each order, in the shape ``(*batch, *channels)``.
 
-        They are computed channel by channel. `path` leads from `inputs` to `outputs`.
+        The derivatives are computed channel by channel. `path` leads from `inputs` to `outputs`,
+        and `check_rows` raises an error if rows may depend on each other.
         """
 
         def in_all_channels() -> list[dict[MultiIndex, Tensor]]:
@@ -105,7 +106,7 @@ class Reverse:
         return self.joined.path_between(derivative)
 
     def _gradient(self, channel: Tensor, *, create_graph: bool) -> Tensor:
-        """Return the gradient of each row, shaped as `inputs`."""
+        """Return the gradient of `channel` in the shape of `inputs`, which may be joined."""
         if self.joined is None:
             return _gradient(channel, self.inputs, create_graph=create_graph)
         return self.joined.whole_of(
@@ -146,13 +147,13 @@ def first_derivatives(
 
 
 def _channels(outputs: Tensor, axes: Axes) -> Sequence[Tensor]:
-    """Return the channels of ``(*batch, *channels)``: one number per row, in any shape."""
+    """Return the channels of `outputs`, ``(*batch, *channels)``. Each has one number per row."""
     rows = axes.batch.numel()
     return [outputs] if outputs.numel() == rows else outputs.reshape(rows, -1).unbind(-1)
 
 
 def _gradient(channel: Tensor, inputs: Tensor, *, create_graph: bool) -> Tensor:
-    """Return the gradient of each row, shaped as `inputs`. Return zeros if there is no path."""
+    """Return the gradient of `channel` in the shape of `inputs`, or zeros if there is no path."""
     if not channel.requires_grad:
         return torch.zeros_like(inputs)
     (gradient,) = _autograd.gradients_of_all(channel, [inputs], create_graph=create_graph)
@@ -168,16 +169,17 @@ def _column(gradient: Tensor, column: int, axes: Axes, *, keeps_axis: bool = Fal
 
 
 def _join_channels(channels: list[Tensor], shape: torch.Size) -> Tensor:
-    """Stack channels along the last axis and return them in the `shape` of the outputs."""
+    """Stack the channels along the last axis and return them in `shape`, that of the outputs."""
     whole = channels[0] if len(channels) == 1 else torch.stack(channels, -1)
     return whole if whole.shape == shape else whole.reshape(shape)
 
 
 def _without_side_effects(tensors: Sequence[Tensor], differentiate: Callable[[], Answer]) -> Answer:
-    """Call a function that runs reverse passes, and undo their side effects.
+    """Call `differentiate`, which runs reverse passes, without side effects. Return its result.
 
-    Autocast is off during the call, so gradients have the dtypes of the graph. A backward pass
-    accumulates into `.grad` of tensors that called `retain_grad()`. Their `.grad` is restored.
+    Autocast is off during the call, so gradients have the dtypes of the graph. A backward pass adds
+    to the `.grad` of tensors that called `retain_grad()`. For the tensors in `tensors`, `.grad` is
+    restored afterwards.
     """
     kept = [(tensor, tensor.grad) for tensor in tensors if tensor.retains_grad]
     try:
@@ -191,7 +193,10 @@ def _without_side_effects(tensors: Sequence[Tensor], differentiate: Callable[[],
 
 
 def raise_if_missing(error: RuntimeError) -> None:
-    """If the error means that PyTorch has no backward formula, raise one that suggests a fix."""
+    """If `error` says that PyTorch has no backward formula, raise an error that suggests a fix.
+
+    Otherwise return.
+    """
     if isinstance(error, NotImplementedError):
         words = {"error": str(error).rstrip("."), "help": message(WRITE_OUT)}
         refusal = message("derivative.graph.no-formula", **words)
@@ -199,7 +204,7 @@ def raise_if_missing(error: RuntimeError) -> None:
 
 
 def successor(index: MultiIndex, column: int) -> MultiIndex:
-    """Return the multi-index with one more differentiation in a column."""
+    """Return the multi-index `index` with one more differentiation in `column`."""
     return (*index[:column], index[column] + 1, *index[column + 1 :])
 
 
@@ -224,9 +229,10 @@ def _plan(orders: frozenset[MultiIndex]) -> tuple[MultiIndex, ...]:
 
 
 def _missing_on_the_way(index: MultiIndex, known: Collection[MultiIndex]) -> Iterator[MultiIndex]:
-    """Yield the lower-order derivatives needed for `index`, down to the first one already known.
+    """Yield the lower multi-indices needed for `index`, from high to low, until one is in `known`.
 
-    If no derivative of one order less is known, the order in the last column is reduced.
+    Each has one order less than the previous one. If none of the possible ones is in `known`, the
+    order in the last column is reduced.
     """
     while index not in known:
         places = [place for place in reversed(range(len(index))) if index[place]]

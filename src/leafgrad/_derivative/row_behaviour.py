@@ -1,10 +1,12 @@
-"""Row dependence of each kind of node: which rows of the inputs each of its results depends on.
+"""How each kind of node passes row dependence from the inputs of its operation to the results.
 
 A *kind* is the set of all autograd nodes with the same name, such as ``MulBackward0``. The
-*behaviour* of a kind is a function that takes a `Site` and returns the rows of each result (see
-`row_spans`), as `Rows` or as a span ``[2, *sizes]``. It returns an empty list if it cannot find the
-rows. A behaviour may report more dependence than there is, never less. It reads only shapes and the
-axes, indices and masks that the node saved. These are constants for the derivative too.
+*behaviour* of a kind is a function that takes a `Site` (a node, and the input rows that its
+operation's inputs depend on) and returns the input rows that each result depends on. They are
+returned as `Rows` or as a tensor ``[2, *sizes]`` (a *span*, see `row_spans`). A behaviour returns
+an empty list if it cannot find the rows. It may report more dependence than there is, never less.
+It reads only shapes and the axes, indices and masks that the node saved. These are constants for
+the derivative too.
 """
 
 from __future__ import annotations
@@ -32,14 +34,16 @@ Results = Sequence[Rows | Tensor]
 
 
 class Site(NamedTuple):
-    """A node and the rows of the tensors that its operation took as inputs.
+    """A node, and the rows that the inputs of its operation depend on.
 
     Attributes:
         node: The node.
         edges: Its `next_functions`.
-        inputs: The rows of each input of the operation, None if that input is a constant.
-        as_shape: Converts sizes to a shape. It keeps symbolic sizes or replaces them by integers.
-        is_in_backward: Whether a checkpoint may recompute its function to unpack saved tensors.
+        inputs: For each input of the operation, the rows that it depends on; None for a constant.
+        as_shape: A function that converts sizes to a shape. It may replace symbolic sizes by
+            integers.
+        is_in_backward: Whether this runs inside a backward pass, in which a checkpoint may
+            recompute its function to unpack saved tensors.
     """
 
     node: Node
@@ -50,12 +54,12 @@ class Site(NamedTuple):
 
     @property
     def name(self) -> str:
-        """PyTorch's name of the node."""
+        """The name that PyTorch gives to the node."""
         return _autograd.node_name(self.node)
 
     @property
     def present(self) -> list[Rows]:
-        """The rows of the inputs that have any."""
+        """The rows of all inputs that are not constants."""
         return [rows for rows in self.inputs if rows is not None]
 
     @property
@@ -74,25 +78,31 @@ class Site(NamedTuple):
         return _autograd.signed(read(self.node, name))
 
     def saved(self, name: str) -> Any:
-        """Return the value that the node saved under `name`, with tensors copied to the CPU."""
+        """Return the value that the node saved under `name`, with its tensors copied to the CPU."""
         value = self.read(name)
         if isinstance(value, list | tuple):
             return [_copy_to_cpu(part) for part in value]
         return _copy_to_cpu(value)
 
     def dims(self, x: Rows, name: str = "dim") -> list[int]:
-        """Return the saved axes, counted from the end. If none are saved, return all axes."""
+        """Return the axes that the node saved under `name`, as negative numbers.
+
+        `x` is the input that has these axes. If the node saved no axes, return all axes of `x`.
+        """
         dims = self.saved(name)
         if isinstance(dims, int):
             dims = [dims]
         return [_from_end(dim, x.ndim) for dim in (dims or range(x.ndim)) if x.ndim]
 
     def dim(self, ndim: int, name: str = "dim") -> int:
-        """Return the saved axis of a tensor with `ndim` axes, counted from the end."""
+        """Return the axis that the node saved under `name`, as a negative number.
+
+        `ndim` is the number of axes of the tensor.
+        """
         return _from_end(self.saved(name), ndim)
 
     def repeat(self, rows: Rows) -> list[Rows]:
-        """Return a list with `rows` for every result of the node."""
+        """Return a list that contains `rows` once for every result of the node."""
         return [rows] * len(_autograd.output_types(self.node))
 
 
@@ -103,7 +113,7 @@ _OF_FORMULA = "BackwardBackward0"
 
 
 class UnreadableError(Exception):
-    """Raised if a saved index has no values yet, for example while code is being compiled."""
+    """Raised if the values of a saved index cannot be read yet, for example during compilation."""
 
 
 def _copy_to_cpu(value: Any) -> Any:
@@ -123,13 +133,16 @@ def _from_end(dim: int, ndim: int) -> int:
 
 
 def _apply_elementwise(site: Site) -> Results:
-    """Each element depends on the input elements that are broadcast to its position."""
+    """Return rows for an elementwise operation.
+
+    Each element depends on the input elements that are broadcast to its position.
+    """
     rows = join(site.present)
     return [rows.aligned(len(shape)) for shape in site.shapes]
 
 
 def _overwrite(site: Site) -> Results:
-    """The result depends only on the last input, because that input overwrites the first."""
+    """Return the rows of the last input, because that input overwrites the first."""
     rows = site.inputs[-1]
     return [] if rows is None else [rows.aligned(len(site.shape))]
 
@@ -138,12 +151,15 @@ def _overwrite(site: Site) -> Results:
 
 
 def _mix_dim(site: Site) -> Results:
-    """All positions along the saved axes depend on each other."""
+    """Return rows for an operation that mixes all positions along the saved axes."""
     return site.repeat(join([rows.join_along(site.dims(rows)) for rows in site.present]))
 
 
 def _reduce_dim(site: Site) -> Results:
-    """The saved axes are reduced: kept with size 1 if `keepdim` is true, dropped otherwise."""
+    """Return rows for a reduction of the saved axes.
+
+    The reduced axes are kept with size 1 if `keepdim` is true, and dropped otherwise.
+    """
     (rows,) = site.present
     dims = site.dims(rows)
     reduced = rows.join_along(dims)
@@ -151,20 +167,24 @@ def _reduce_dim(site: Site) -> Results:
 
 
 def _mix_all(site: Site) -> Results:
-    """Every element of a result may depend on all elements of all inputs."""
+    """Return rows for an operation whose results may depend on all elements of all inputs."""
     rows = join([_share(rows, len(site.shape)) for rows in site.present])
     return [_share(rows, len(shape)) for shape in site.shapes]
 
 
 def _share(rows: Rows, ndim: int) -> Rows:
-    """Return rows with `ndim` axes for a result whose every element uses the whole input."""
+    """Return the rows of one element that depends on all elements of an input.
+
+    They have `ndim` axes of size 1, so they broadcast to all elements of the result.
+    """
     return Rows(rows.total().reshape(2, *[1] * ndim), (1,) * ndim)
 
 
 def _mix_all_dims_but(dims_of: Callable[[Site, int], Iterable[int]]) -> Behaviour:
-    """Return a behaviour that mixes all axes of the first input except those of `dims_of`.
+    """Return a behaviour that mixes all axes of the first input, except those from `dims_of`.
 
-    Every element of the result also depends on all of the other inputs, such as weights.
+    `dims_of` returns these axes for a `Site` and the number of axes. Every element of the result
+    also depends on all elements of the other inputs, such as weights.
     """
 
     def behave(site: Site) -> Results:
@@ -180,7 +200,10 @@ def _mix_all_dims_but(dims_of: Callable[[Site, int], Iterable[int]]) -> Behaviou
 
 
 def _mix_pixels(site: Site) -> Results:
-    """Mix the spatial axes, which come last. The node's name contains their number, as in 2D."""
+    """Return rows for an operation that mixes the spatial axes, which are the last ones.
+
+    The name of the node contains the number of spatial axes, for example 2D.
+    """
     digit = re.search(r"(\d)D", site.name)
     count = int(digit[1]) if digit else 3  # A pixel shuffle mixes channels and two spatial axes.
     mixed = join([rows.join_along(range(-count, 0)) for rows in site.present])
@@ -188,7 +211,10 @@ def _mix_pixels(site: Site) -> Results:
 
 
 def _layer_norm(site: Site) -> Results:
-    """Mix the normalised axes, which come last. A weight has exactly these axes."""
+    """Return rows for a layer norm. It mixes the normalised axes, which are the last ones.
+
+    A weight has exactly these axes.
+    """
     count = len(site.saved("normalized_shape"))
     rows = join([rows.join_along(range(-count, 0)) for rows in site.present])
     rows = rows.aligned(len(site.shape))
@@ -196,9 +222,9 @@ def _layer_norm(site: Site) -> Results:
 
 
 def _batch_norm(site: Site) -> Results:
-    """Mix all axes except axis 1, the channels. In eval mode, mix none.
+    """Return rows for a batch norm. It mixes all axes except axis 1, the channels.
 
-    In eval mode, the statistics are constants, so rows stay independent too.
+    In eval mode it mixes no axes, because the statistics are constants. So rows stay independent.
     """
     names = [n for n in ("training", "train", "update") if _autograd.keeps(site.node, n)]
     is_eval = site.name in _EVAL or (bool(names) and not any(map(site.saved, names)))
@@ -217,7 +243,7 @@ _EVAL = {"NativeBatchNormLegitNoTrainingBackward0", "BatchNormNoUpdateBackward0"
 
 
 def _glu(site: Site) -> Results:
-    """Each element depends on one element of each half of the saved axis."""
+    """Return rows for GLU: each element depends on one element of each half of the saved axis."""
     (rows,) = site.present
     dim = site.dim(rows.ndim)
     if rows.is_alike_along([dim]):
@@ -229,7 +255,10 @@ def _glu(site: Site) -> Results:
 
 
 def _matmul(site: Site) -> Results:
-    """A product ``[..., n, k]`` times ``[..., k, m]``, plus the first input if there are three."""
+    """Return rows for a product ``[..., n, k]`` times ``[..., k, m]``.
+
+    If there are three inputs, the first one is added to the product.
+    """
     *base, left, right = site.inputs
     return [join([*base, left and left.join_along([-1]), right and right.join_along([-2])])]
 
@@ -270,13 +299,13 @@ def _trilinear(site: Site) -> Results:
 
 
 def _cdist(site: Site) -> Results:
-    """Distances ``[..., n, m]`` between the points ``[..., n, k]`` and ``[..., m, k]``."""
+    """Return rows for distances ``[..., n, m]``: of points ``[..., n, k]`` from ``[..., m, k]``."""
     one, two = (rows and rows.join_along([-1]) for rows in site.inputs)
     return [join([one, two and two.move_axes([*range(two.ndim - 2), -1, -2])])]
 
 
 def _attention(site: Site) -> Results:
-    """Each query depends on all keys and values of its own head."""
+    """Return rows for attention: each query depends on all keys and values of its own head."""
     query, *shared = site.inputs[:3]
     parts = [rows and rows.join_along([-1]) for rows in (query, *site.inputs[3:])]
     for rows in shared:
@@ -286,9 +315,10 @@ def _attention(site: Site) -> Results:
 
 
 def _convolution(site: Site) -> Results:
-    """Images stay independent, and so do pixels if the kernel has size 1.
+    """Return rows for a convolution, which does not mix the images of a batch.
 
-    Every element depends on the weight and on the bias.
+    If the kernel has size 1, pixels are not mixed either. Every element depends on the whole weight
+    and the whole bias.
     """
     ndim = len(site.shape)
     mixed = [1] if _has_one_point(site) else range(1, ndim)
@@ -308,7 +338,10 @@ def _has_one_point(site: Site) -> bool:
 
 
 def _matrix_function(site: Site) -> Results:
-    """Each matrix (the last two axes) stays independent of the other matrices of the batch."""
+    """Return rows for a function of the matrices on the last two axes.
+
+    Each matrix stays independent of the other matrices of the batch.
+    """
     (rows,) = site.present
     if rows.ndim <= 1:
         return _mix_all(site)
@@ -318,9 +351,10 @@ def _matrix_function(site: Site) -> Results:
 
 
 def _solve(site: Site) -> Results:
-    """Linear systems: matrices on the last two axes, right-hand sides of the same batch shape.
+    """Return rows for the solution of linear systems.
 
-    A right-hand side is a matrix or a vector.
+    The matrices are on the last two axes. The right-hand sides have the same batch shape; each is a
+    matrix or a vector.
     """
     ndim = len(site.shape)
     matrices = [rows.shape for rows in site.present]
@@ -369,11 +403,11 @@ def _take(
 ) -> Behaviour:
     """Return the behaviour of an operation that selects elements, such as slicing or flipping.
 
-    `take` is called with the input's span and the saved values of `arguments`, a list of names.
-    Names that begin with "dim" are axes. They are counted from the end, and the span is expanded
-    to its full size along them only. If the span is constant along these axes, the selected
-    positions do not matter and `take` is not called. Then the axes are dropped if `gone`, and
-    `new` axes are appended.
+    `take` is called with the span of the input (see `row_spans`) and the values that the node saved
+    under the names in `arguments`. Names that begin with "dim" are axes. They are passed as
+    negative numbers, and the span is expanded to its full size along these axes only. If the span
+    is constant along these axes, it does not matter which positions are selected, so `take` is not
+    called. Then the axes are dropped if `gone` is true, and `new` axes are appended.
     """
     names = arguments.split()
 
@@ -396,7 +430,7 @@ def _take(
 
 
 def _slice(tensor: Tensor, dim: int, *part: int) -> Tensor:
-    """Return the positions ``start:end:step`` of an axis."""
+    """Return a slice of the axis `dim`; `part` contains start, end and step."""
     return tensor.movedim(dim, 0)[slice(*part)].movedim(0, dim)
 
 
@@ -422,7 +456,7 @@ def _repeat(site: Site) -> Results:
 
 
 def _cat(site: Site) -> Results:
-    """The inputs are joined along an existing axis (cat) or along a new axis (stack)."""
+    """Return rows for inputs joined along an existing axis (cat) or along a new axis (stack)."""
     ndim = len(site.shape)
     dim = site.dim(ndim)
     is_stack = site.name.startswith("Stack")
@@ -457,9 +491,10 @@ def _cat(site: Site) -> Results:
 
 
 def _size(rows: Rows | None, edge: tuple[Any, int], dim: int) -> int | None:
-    """Return the size of an input of `cat` along the axis.
+    """Return the size along `dim` of an input of `cat`, which has the rows `rows`.
 
-    Return None if the size is unknown, because the node has no edge to an input without gradient.
+    Return None if the size is unknown: for an input without gradient, the node has no edge to read
+    it from.
     """
     if rows is not None:
         return rows.shape[dim]
@@ -496,7 +531,7 @@ def _gather(site: Site) -> Results:
 
 
 def _drop(shape: Shape, dim: int) -> Shape:
-    """Return a shape without the axis `dim`, which is negative. An empty shape stays empty."""
+    """Return `shape` without the axis `dim`, a negative number. An empty shape stays empty."""
     return shape and (*shape[:dim], *shape[len(shape) + dim + 1 :])
 
 
@@ -541,8 +576,8 @@ def _diag_embed(site: Site) -> Results:
 def _put(take: Callable[..., Tensor], arguments: str, *, replaces: bool = True) -> Behaviour:
     """Return the behaviour of an operation that writes the second input into the first.
 
-    It writes to the elements that `take`, called with the saved `arguments`, would select. It
-    replaces these elements, or adds to them if `replaces` is false.
+    The elements that are written are those that `take` would select, called with the saved
+    `arguments`. They are replaced, or added to if `replaces` is false.
     """
     names = arguments.split()
 
@@ -580,10 +615,10 @@ def _masked_scatter(site: Site) -> Results:
 
 
 def _copy_slices(site: Site) -> Results:
-    """A tensor after an in-place write to one of its views.
+    """Return rows for a tensor after an in-place write to one of its views.
 
-    The write may only move elements. A backward pass of the node with numbered elements shows
-    where each element was written. Return an empty list if the write did more than that.
+    The write may only move elements. A backward pass of the node with numbered elements shows where
+    each element was written. Return an empty list if the write did more than move elements.
     """
     try:
         probe, (to_base, *to_source) = send_probe(step_at(site.node, site.edges, torch.float64))
@@ -606,7 +641,7 @@ def _copy_slices(site: Site) -> Results:
 
 
 def _as_strided(site: Site) -> Results:
-    """A strided view in which each element appears once."""
+    """Return rows for a strided view, or an empty list unless each element appears only once."""
     (rows,) = site.present
     try:
         probe, (numbers,) = send_probe(step_at(site.node, site.edges, torch.float64))
@@ -624,12 +659,12 @@ def _as_strided(site: Site) -> Results:
 
 
 def _loss(site: Site) -> Results:
-    """A loss for each element, or the mean or the sum over all elements."""
+    """Return rows for a loss: one for each element, or the mean or sum over all elements."""
     return _apply_elementwise(site) if site.saved("reduction") == 0 else _mix_all(site)
 
 
 def _class_loss(site: Site) -> Results:
-    """A loss for each row of ``[rows, classes, ...]``, or the mean or the sum over all rows."""
+    """Return rows for a loss of ``[rows, classes, ...]``: a loss per row, or their mean or sum."""
     (rows,) = site.present
     if site.saved("reduction") != 0 or rows.ndim <= 1:
         return _mix_all(site)
@@ -637,10 +672,10 @@ def _class_loss(site: Site) -> Results:
 
 
 def _rnn(site: Site) -> Results:
-    """Sequences of the batch stay independent of each other.
+    """Return rows for a recurrent layer. The sequences of a batch stay independent of each other.
 
-    The batch axis is the second to last, or the first of inputs and outputs if `batch_first`. The
-    weights have no batch axis.
+    The batch axis is the second to last. If `batch_first` is true, it is the first axis of the
+    input and output sequences. The weights have no batch axis.
     """
     is_first = _autograd.keeps(site.node, "batch_first") and site.saved("batch_first")
     first, *others = range(len(site.inputs))
@@ -660,12 +695,12 @@ def _rnn(site: Site) -> Results:
 
 
 def _lstm_cell(site: Site) -> Results:
-    """An LSTM cell: its tensors are ``[rows, features]``, its biases ``[features]``."""
+    """Return rows for an LSTM cell with tensors ``[rows, features]`` and biases ``[features]``."""
     return [join([rows.join_along([-1]).aligned(2) for rows in site.present])] * 2
 
 
 def _grid_sample(site: Site) -> Results:
-    """Each image of the batch is sampled at the points of the same row."""
+    """Return rows for `grid_sample`: each image is sampled at the points of its own row."""
     picture, grid = site.inputs
     ndim = len(site.shape)
     points = grid and grid.join_along([-1]).move_axes([0, -1, *range(1, ndim - 1)])
@@ -673,7 +708,7 @@ def _grid_sample(site: Site) -> Results:
 
 
 def _unfold_picture(site: Site) -> Results:
-    """Image patches, for a batch of images on the first axis. Return an empty list otherwise."""
+    """Return rows for image patches if the first axis is a batch of images, else an empty list."""
     (rows,) = site.present
     ndim = len(site.shape)
     if min(ndim, rows.ndim) + 1 != max(ndim, rows.ndim) or 4 not in (ndim, rows.ndim):  # noqa: PLR2004 (a batch of pictures)
@@ -682,13 +717,19 @@ def _unfold_picture(site: Site) -> Results:
 
 
 def _stack_coefficients(site: Site) -> Results:
-    """Taylor coefficients ``[N, *shape]``, computed elementwise from coefficients and values."""
+    """Return rows for coefficients ``[N, *shape]`` of a Taylor series.
+
+    They are computed elementwise from other coefficients and values.
+    """
     parts = [rows.aligned(len(site.shape)).join_along([0]) for rows in site.present]
     return [join(parts)]
 
 
 def _fuse_layers(site: Site) -> Results:
-    """Fused layers of Taylor coefficients. A matrix product mixes the columns on the last axis."""
+    """Return rows for fused layers of Taylor coefficients (see `kernels.fused`).
+
+    A matrix product mixes the columns on the last axis.
+    """
     own: Any = site.node
     are_products = [False, *(layer is None for layer in own.layers)]
     if any(rows and is_one for rows, is_one in zip(site.inputs, are_products, strict=True)):
@@ -702,8 +743,8 @@ def _fuse_layers(site: Site) -> Results:
 # --- The table
 
 
-# `_KINDS` lists the kinds of each behaviour as patterns of node names without ``Backward0``. Kinds
-# whose Taylor rule is elementwise are not listed. ``Celu:1`` matches ``CeluBackward1``, and
+# `_KINDS` assigns a behaviour to patterns of node names, written without ``Backward0``. Kinds whose
+# Taylor rule is elementwise are not listed. ``Celu:1`` matches ``CeluBackward1``, and
 # ``Eq:01`` matches ``EqBackward0`` and ``EqBackward1``: PyTorch numbers the overloads this way.
 def _match(behave: Behaviour, words: str) -> tuple[Behaviour, re.Pattern[str]]:
     parts = [word.partition(":") for word in words.split()]
@@ -828,7 +869,7 @@ _KINDS = [
     _match(_lstm_cell, "ThnnFusedLstmCell"),
     _match(_grid_sample, "GridSampler[23]D"),
     _match(_unfold_picture, "Col2Im Im2Col"),
-    # Reductions over all elements: these certainly mix rows.
+    # These operations reduce over all elements, so they certainly mix rows.
     _match(_mix_all, "Dist Dot Max:1 Mean (Nan)?[Mm]edian Min:1 Norm Prod Sum Trace Vdot"),
 ]
 _OF_OTHER_NAMES: dict[str, Behaviour] = {"CopyBackwards": _overwrite, "CopySlices": _copy_slices}
@@ -857,16 +898,16 @@ def behaviour_of(node: Node) -> Behaviour | None:
 
 
 def mixes_certainly(node: Node) -> bool:
-    """Check whether a node that may mix rows certainly does, as a sum over rows does.
+    """Check whether a node certainly mixes rows, as a sum over rows does.
 
-    A matrix product does not count, because its factors may be zero. If this is true, a caller who
-    passes ``rows="independent"`` is wrong.
+    A matrix product does not certainly mix rows, because its factors may be zero. If a node
+    certainly mixes rows, a caller who passes ``rows="independent"`` is wrong.
     """
     return _autograd.is_training_batch_norm(node) or behaviour_of(node) in (_mix_all, _reduce_dim)
 
 
-# The most common kinds that act along one saved axis and keep the labels of all other axes. The
-# value is the number of axes that the result has more than the input.
+# The most common kinds that act along one saved axis. The labels of all other axes do not change
+# (see `row_spans`). The value is the number of axes that the operation adds.
 _ALONG_DIM = {
     **dict.fromkeys(("SliceBackward0", "CatBackward0", "SoftmaxBackward0", "CumsumBackward0"), 0),
     "SelectBackward0": -1,
@@ -875,16 +916,17 @@ _ALONG_DIM = {
 
 
 class Kind(NamedTuple):
-    """The properties of a kind of node that the proof reads.
+    """The properties of a kind of node that the proof of row independence reads.
 
     For some kinds, the labels of the result (see `row_spans`) follow from the labels of the inputs
     without a call of the behaviour.
 
     Attributes:
-        behave: Its behaviour, None if it is unknown.
-        passing: The number of leading inputs whose labels become the labels of the only result.
-        mixes_last: Whether this requires that the last axis has no label.
-        read_dim: Reads the saved axis that must have no label instead; None for most kinds.
+        behave: The behaviour, None if it is unknown.
+        passing: How many of the first inputs may have labels. They become the labels of the only
+            result.
+        mixes_last: Whether the last axis must have no label for this.
+        read_dim: Reads the saved axis that must have no label for this. None for most kinds.
         new: The number of axes added at the saved axis, -1 if that axis is dropped.
     """
 
@@ -895,7 +937,7 @@ class Kind(NamedTuple):
     new: int
 
 
-KINDS: dict[type[Node], Kind] = {}  # A cache. It holds only node types that PyTorch never frees.
+KINDS: dict[type[Node], Kind] = {}  # A cache for node types that PyTorch never frees.
 
 
 def kind_of(node: Node) -> Kind:

@@ -1,10 +1,10 @@
 """Prove that each row of the outputs depends only on the same row of the inputs.
 
 One reverse pass differentiates all n rows at once. The result is correct only if the rows are
-independent. A walk from the inputs to the outputs proves this node by node: it computes the rows
-that each element depends on (see `row_spans`), and `row_behaviour` defines the effect of each kind
-of node. For a custom function, the walk runs its backward or its Taylor rule, which records a
-graph, and walks through that graph.
+independent. A walk from the inputs to the outputs proves this node by node. It computes which input
+rows each tensor depends on, in the form that `row_spans` describes. `row_behaviour` defines how
+each kind of node passes this dependence on. For a custom function, the walk runs its backward or
+its Taylor rule, which records a graph, and walks through that graph.
 
 A caller can pass ``rows="independent"`` if the proof fails. Then `check_vouch` searches for a
 counterexample with a few backward passes.
@@ -51,7 +51,8 @@ RowsArgument = Literal["proven", "independent"]
 
 # For the kinds in `_READ_BY_SHAPE`, row dependence follows from shapes and settings only, so proofs
 # can be cached. `Cat` is not among them: two graphs whose constant inputs are swapped look alike.
-# For the kinds in `_LABELLED`, a proof by labels is as fast as a cache lookup.
+# For the kinds in `_LABELLED`, a proof that uses only labels (see `row_spans`) is as fast as a
+# cache lookup.
 _LABELLED = _autograd.types_of_nodes(
     *"Add Addmm Bmm Cos Div Exp Linear Mm Mul Neg Pow Sigmoid Silu Sin Sub T Tanh".split()
 )
@@ -63,11 +64,11 @@ _remembered: set[Hashable] = set()
 _MOST_REMEMBERED = 256
 
 _DEEPEST = 3  # The backward of a custom function may call custom functions, down to this depth.
-Known = dict[Any, Span]  # edge -> the rows that its tensor depends on
+Known = dict[Any, Span]  # from an edge to the input rows that its tensor depends on
 
 
 class RowProof:
-    """A proof that the rows of `outputs` are independent. It is computed once, on first use."""
+    """A proof that the rows of `outputs` are independent. It is computed on first use."""
 
     def __init__(
         self,
@@ -79,10 +80,10 @@ class RowProof:
         *,
         reads_rules: bool = False,
     ) -> None:
-        """Store the arguments. `order` is the highest order of the derivatives.
+        """Store the arguments of the proof; `order` is the highest order of the derivatives.
 
         If a custom function has a rule (see `taylor_rule`), the proof follows the rule if
-        `reads_rules` is true, and its backward otherwise.
+        `reads_rules` is true, and the function's backward otherwise.
         """
         self.outputs, self.inputs, self.axes, self.path = outputs, inputs, axes, path
         self.order = order
@@ -111,7 +112,7 @@ class RowProof:
 
     @property
     def is_of_formulas(self) -> bool:
-        """Whether the proof uses only PyTorch's own formulas and holds for all symbolic sizes.
+        """Whether the proof uses only PyTorch's own formulas and is valid for all symbolic sizes.
 
         A proof that needs concrete sizes would make `torch.compile` recompile for each size.
         """
@@ -127,9 +128,9 @@ class RowProof:
 
     @cached_property
     def _key(self) -> Hashable | None:
-        """The cache key: everything that the proof reads. None if this proof is not cached.
+        """The cache key, which contains everything that the proof reads. None if it is not cached.
 
-        A proof is not cached if it reads values, or if a proof by labels is as fast as a lookup.
+        A proof is not cached if it reads values of tensors, or if it is as fast as a cache lookup.
         """
         kinds = {*map(type, self.path.nodes)}
         is_quick = _LABELLED.issuperset(kinds)
@@ -151,10 +152,10 @@ class RowProof:
         return tuple(key)
 
     def _follow_once(self, *, needs_sizes: bool = False) -> Known | None:
-        """Return the rows of each tensor on the path, computed on the first call.
+        """Return the input rows that each tensor on the path depends on; compute them only once.
 
-        Return None if a saved index has no values yet. Return None also if a size is symbolic,
-        unless `needs_sizes` is true.
+        Return None if the values of a saved index cannot be read yet. Return None also if a size is
+        symbolic, unless `needs_sizes` is true.
         """
         if not self._is_followed:
             self._is_followed = True
@@ -182,7 +183,10 @@ class RowProof:
             return _autograd.run_in_backward(follow)
 
     def _are_apart(self, known: Known | None) -> bool:
-        """Check whether the rows are independent. If so, cache the proof under its key."""
+        """Check whether `known` shows that rows are independent. If so, add the proof to the cache.
+
+        `known` contains the rows of each tensor, or is None if they could not be found.
+        """
         if known is None or not self._are_in_place(known):
             return False
         if self._key is not None and len(_remembered) < _MOST_REMEMBERED:
@@ -190,7 +194,10 @@ class RowProof:
         return True
 
     def _are_in_place(self, known: Known) -> bool:
-        """Check whether each row of `outputs` depends on no row of `inputs` but its own."""
+        """Check whether each row of `outputs` depends only on the same row of `inputs`.
+
+        `known` contains the input rows that each tensor depends on.
+        """
         span = known.get(self.path.end)
         own = label_batch(self.outputs.shape, len(self.axes.batch))
         if span is None or span is own or (not isinstance(span, Tensor) and span == own):
@@ -200,7 +207,7 @@ class RowProof:
             return bool((Rows(span, shape).numbers <= Rows(own, shape).numbers).all())
 
     def refusal(self) -> RuntimeError:
-        """Return the error that names the operation that may mix rows."""
+        """Return an error that names the operation that may mix rows. The caller raises it."""
         rows = self._follow_once(needs_sizes=True)
         if rows is None:
             return RuntimeError(message("derivative.rows-must.compiled"))
@@ -213,7 +220,8 @@ class RowProof:
     def _explain(self, known: Known) -> tuple[str, bool]:
         """Return a sentence about the first node that mixes rows, and whether it certainly does.
 
-        If no node mixes rows, the sentence is about the first node that moves a row to another.
+        If no node mixes rows, the sentence is about the first node that moves a row to another
+        position.
         """
         count, batch = math.prod(self.axes.batch), self.axes.batch
         moved = ""
@@ -261,7 +269,10 @@ def _row_index(number: int, batch: torch.Size) -> list[int]:
 
 
 def labels_are_in_place(path: _autograd.Path, seeds: Known, outputs: Tensor, batch: int) -> bool:
-    """Check whether labels alone prove that rows are independent. `seeds` labels the inputs."""
+    """Check whether labels alone (see `row_spans`) prove that rows of `outputs` are independent.
+
+    `seeds` contains the labels of the inputs, and `batch` is the number of axes that count rows.
+    """
     known = dict(seeds)
     if not all(_pass_labels(node, edges, known) for node, edges in path.nodes.items()):
         return False
@@ -272,7 +283,7 @@ def labels_are_in_place(path: _autograd.Path, seeds: Known, outputs: Tensor, bat
 
 
 class _Walk:
-    """A walk through a graph. It finds which of `count` rows each tensor depends on."""
+    """A walk through a graph that finds which of `count` input rows each tensor depends on."""
 
     def __init__(
         self,
@@ -287,11 +298,15 @@ class _Walk:
         self.is_in_backward = self.has_unknown = self.needs_sizes = False
 
     def as_shape(self, sizes: Iterable[int]) -> Shape:
-        """Return sizes as a shape. If concrete sizes are needed, convert symbolic ones to int."""
+        """Convert sizes to a tuple. If `needs_sizes` is set, convert symbolic sizes to ints."""
         return tuple(map(int, sizes)) if self.needs_sizes else tuple(sizes)
 
     def follow(self, nodes: Mapping[Node, _autograd.Successors], seeds: Known) -> Known:
-        """Return the rows of `seeds` and of each tensor that depends on them."""
+        """Propagate row dependence through `nodes`, which are in the order of the forward pass.
+
+        `seeds` contains the input rows that some tensors depend on. Return a copy of it, extended
+        by all tensors that are computed from them.
+        """
         known = dict(seeds)
         ahead = iter(nodes.items())
         for node, edges in ahead:
@@ -304,7 +319,7 @@ class _Walk:
         return known
 
     def _find_rows(self, node: Node, edges: _autograd.Successors, known: Known) -> None:
-        """Compute the rows of each result of a node and add them to `known`."""
+        """Compute the input rows that each result of a node depends on, and add them to `known`."""
         inputs = [
             Rows(known[edge], self.as_shape(_autograd.output_types(edge[0])[edge[1]].shape))
             if edge[0] is not None and edge in known
@@ -327,9 +342,9 @@ class _Walk:
                 known[node, number] = _join_all(site.present, shape) if span is None else span
 
     def _are_alike(self, site: Site) -> bool:
-        """Check whether all inputs depend on the same rows, or all on one row only.
+        """Check whether all inputs of a node depend on the same rows, or all on a single row.
 
-        Then the backward of the node cannot show a smaller dependence.
+        If so, recording the backward of the node cannot show a smaller dependence.
         """
         total = join([Rows(rows.total(), ()) for rows in site.present])
         return total.are_apart(self.count) or all(
@@ -337,7 +352,7 @@ class _Walk:
         )
 
     def _read_backward(self, site: Site, known: Known) -> list[Tensor]:
-        """Return the span of each result of a node, found by recording its backward.
+        """Return the rows of each result of a node, found by recording the node's backward.
 
         Return an empty list if the backward does not show the dependence. A backward ``B(g, k)``
         takes a gradient g and saved tensors k, and is linear in g. Row i of g contributes to the
@@ -422,10 +437,11 @@ class _Walk:
         pairs: Iterable[tuple[Rows, Tensor | None]],
         nodes: Mapping[Node, _autograd.Successors],
     ) -> Tensor | None:
-        """Return the span of the result whose gradient is `sent`, None if it cannot be found.
+        """Return the rows of the result whose gradient is `sent`, or None if they cannot be found.
 
-        `sent` is split into numbered parts along its first axes, as many axes as possible. No
-        element of a gradient that arrives may depend on two of these parts.
+        `pairs` contains the rows of each input and the gradient that the backward returned for it.
+        `sent` is split into numbered parts along its first axes, along as many as possible. No
+        element of a returned gradient may depend on two of these parts.
         """
         shape: Shape = tuple(sent.shape)
         for batch in range(len(shape), 0, -1):
@@ -458,12 +474,15 @@ def _make_coefficients(shape: Shape) -> Tensor:
 
 
 def _make_series(stack: Tensor) -> Series:
-    """Return the series of order 1 with these coefficients ``[1, *shape]``."""
+    """Return a series of order 1 whose coefficients are `stack`, ``[1, *shape]``."""
     return Series(algebra=powers(1), indices=(0,), source=stack, shape=tuple(stack.shape[1:]))
 
 
 def _rows_of_series(series: Series | None, known: Known, ndim: int) -> Rows | Tensor:
-    """Return the rows, shaped ``[*shape]``, that the coefficients ``[K, *shape]`` depend on."""
+    """Return the rows that a result ``[*shape]`` depends on.
+
+    They are those of its coefficients, ``[K, *shape]``, joined along the first axis.
+    """
     span = None if series is None else known.get(_edge(series.stack))
     if series is None or span is None:
         return torch.zeros([2, *[1] * ndim], dtype=torch.int32, device="cpu")
@@ -481,11 +500,11 @@ def _may_be_read(node: Node, depth: int) -> bool:
 
 
 def _record_backward(node: Node) -> tuple[list[Tensor], list[Tensor | None]]:
-    """Run the backward of a node with grad mode on. Return its gradients in and out.
+    """Run the backward of a node with grad mode on. Return the gradients passed in and returned.
 
     The backward of a custom function runs inside a backward pass, because some refuse to run
-    outside one. PyTorch's own nodes run outside: inside a pass, they skip every gradient that the
-    pass does not need.
+    outside one. The backward of PyTorch's own nodes runs outside: inside a pass, it skips every
+    gradient that the pass does not need.
     """
 
     def run() -> tuple[list[Tensor], list[Tensor | None]]:
@@ -498,9 +517,9 @@ def _record_backward(node: Node) -> tuple[list[Tensor], list[Tensor | None]]:
 def _is_linear(sent: list[Tensor], gradients: list[Tensor]) -> bool:
     """Check whether the recorded graph contains the whole computation of a backward.
 
-    If the whole backward B is recorded, ``<w, B(g)>`` equals ``<B^T w, g>`` for all w and g. This
-    is checked for the g in `sent` and for one w. Both have distinct elements, so an unrecorded part
-    does not cancel out by symmetry.
+    The backward B was called with the gradients in `sent` and returned `gradients`. If all of B is
+    recorded, ``<w, B(g)>`` equals ``<B^T w, g>`` for all w and g. This is checked for one w. Both w
+    and g have distinct elements, so an unrecorded part does not cancel out by symmetry.
     """
     if any(not gradient.requires_grad for gradient in gradients):
         return False
@@ -533,9 +552,10 @@ def _edge(tensor: Tensor) -> _autograd.Edge | None:
 def _nodes_before(
     starts: Iterable[_autograd.Edge | None], ends: set[_autograd.Edge | None], known: Known
 ) -> tuple[dict[Node, _autograd.Successors], set[_autograd.Edge]]:
-    """Return the nodes reachable from `starts`, and the edges of `known` at which the walk stopped.
+    """Return the nodes reachable from `starts`, in the order of the forward pass.
 
-    The nodes are in the order of the forward pass. The walk also stops at `ends`.
+    The walk stops at edges in `ends` or `known`. The second result is the set of edges in `known`
+    at which it stopped.
     """
     finished: dict[Node, _autograd.Successors] = {}
     entered: set[Node] = set()
@@ -561,8 +581,8 @@ def _nodes_before(
 def _pass_labels(node: Node, edges: _autograd.Successors, known: Known) -> bool:
     """Add the labels of a node's result to `known` if they follow from those of its inputs.
 
-    Return True if the node needs no further work. This includes nodes none of whose inputs is in
-    `known`.
+    Labels are described in `row_spans`. Return True if the labels were added, or if no input of the
+    node is in `known`. Return False if the caller must call the node's behaviour.
     """
     kind = KINDS.get(type(node)) or kind_of(node)
     labels: Labels | None = None
@@ -590,7 +610,7 @@ def _pass_labels(node: Node, edges: _autograd.Successors, known: Known) -> bool:
 
 
 def _move_labels(labels: Labels, node: Node, dim: int, new: int) -> Labels | None:
-    """Return the labels after `new` axes are added at the axis `dim`, or -`new` dropped.
+    """Return `labels` after an operation that adds `new` axes at the axis `dim`, or drops -`new`.
 
     Return None if the axis has a label that would be lost.
     """
@@ -613,7 +633,10 @@ _UNLABELLED = ((), (None,))
 
 
 def _fit_span(result: Rows | Tensor, shape: Shape) -> Span | None:
-    """Return the labels or the span of a tensor of this shape, None if they do not fit."""
+    """Return the labels or the span in `result`, or None if they do not fit the shape.
+
+    Labels and spans are described in `row_spans`.
+    """
     if isinstance(result, Rows):
         if result.ndim != len(shape):
             return None
@@ -628,7 +651,10 @@ def _fit_span(result: Rows | Tensor, shape: Shape) -> Span | None:
 
 
 def _join_all(present: Sequence[Rows], shape: Shape) -> Tensor:
-    """Return the span of a result if every element may depend on all elements of all inputs."""
+    """Return the span of a result whose every element may depend on all elements of all inputs.
+
+    The result has the shape `shape`. Spans are described in `row_spans`.
+    """
     total = join([Rows(rows.total(), ()) for rows in present]).numbers
     return total.reshape(2, *[1] * len(shape))
 
@@ -677,7 +703,10 @@ def check_vouch(
 def _vjp_of_rows(
     outputs: Tensor, inputs: Tensor, parts: Sequence[Tensor], path: _autograd.Path, rows: int
 ) -> Callable[[Tensor], Tensor]:
-    """Return a function from weights of rows, ``(rows,)``, to gradients ``(rows, columns)``."""
+    """Return a function that maps weights of rows, ``(rows,)``, to gradients ``(rows, columns)``.
+
+    It differentiates the sum of all `outputs`, each row multiplied by its weight.
+    """
     # The weights of channels are distinct, because equal ones could cancel out.
     channels = torch.linspace(1, 2, outputs.numel() // rows, dtype=torch.float64, device="cpu")
 
@@ -692,7 +721,7 @@ def _vjp_of_rows(
 
 
 def _coarsest(outputs: Tensor, inputs: Tensor, path: _autograd.Path) -> float:
-    """Return the largest eps of all dtypes on the path, including those of autocast."""
+    """Return the largest eps among all dtypes on the path, including those that autocast uses."""
     made = {output.dtype for node in path.nodes for output in _autograd.forward_outputs(node)}
     dtypes = [
         t for t in {outputs.dtype, inputs.dtype, *made} if t.is_floating_point or t.is_complex

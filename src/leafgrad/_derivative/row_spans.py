@@ -32,11 +32,11 @@ Span = Tensor | Labels
 
 
 class SymbolicSizeError(Exception):
-    """Raised if labels cannot describe the rows, and spans cannot either as sizes are symbolic."""
+    """Raised if labels cannot describe the rows, and a span would need sizes that are symbolic."""
 
 
 class Rows(NamedTuple):
-    """The rows that each element of a tensor depends on.
+    """The input rows that each element of a tensor depends on (see the module docstring).
 
     Attributes:
         span: Labels, or a span as integers ``[2, *sizes]``. Each of the sizes is the size of the
@@ -54,20 +54,20 @@ class Rows(NamedTuple):
 
     @property
     def labels(self) -> Labels | None:
-        """The label of each axis, None if there is only a span."""
+        """The labels of all axes, or None if the rows are stored as a span."""
         if isinstance(self.span, Tensor):
             return None
         return (None,) * (self.ndim - len(self.span)) + self.span
 
     @property
     def numbers(self) -> Tensor:
-        """The span as integers ``[2, *sizes]``."""
+        """The span as integers ``[2, *sizes]``, computed from the labels if there are any."""
         if isinstance(self.span, Tensor):
             return self.span
-        return _number_rows(self.labels or (), self.shape)
+        return _span_of_labels(self.labels or (), self.shape)
 
     def aligned(self, ndim: int) -> Rows:
-        """Return the rows with axes of size 1 in front, as broadcasting adds them."""
+        """Return the rows with axes of size 1 added in front, so that there are `ndim` axes."""
         missing = [1] * (ndim - self.ndim)
         if not missing or not isinstance(self.span, Tensor):
             return Rows(self.span, (*missing, *self.shape))
@@ -83,11 +83,11 @@ class Rows(NamedTuple):
         return numbers.expand(sizes)
 
     def whole(self) -> Tensor:
-        """Return the span ``[2, *shape]`` of each element."""
+        """Return the span of every element, as a tensor ``[2, *shape]``."""
         return self.numbers.expand(2, *self.shape)
 
     def is_alike_along(self, dims: Iterable[int]) -> bool:
-        """Check whether the rows are constant along the axes `dims`."""
+        """Check whether all positions along the axes `dims` depend on the same rows."""
         labels = self.labels
         if labels is not None:
             return all(labels[dim] is None for dim in dims)
@@ -102,9 +102,10 @@ class Rows(NamedTuple):
         return Rows(self.numbers.amax(axes, keepdim=True), self.shape)
 
     def move_axes(self, order: Sequence[int | None]) -> Rows:
-        """Return the rows of a tensor with axes in another order; None is a new axis of size 1.
+        """Return the rows of the tensor with its axes in another order.
 
-        The rows must be constant along the axes that `order` leaves out.
+        None in `order` adds an axis of size 1. The rows must be constant along the axes that
+        `order` leaves out.
         """
         shape = tuple(1 if dim is None else self.shape[dim] for dim in order)
         labels = self.labels
@@ -118,16 +119,16 @@ class Rows(NamedTuple):
         return Rows(moved.reshape(2, *sizes), shape)
 
     def drop_axes(self, dims: Iterable[int]) -> Rows:
-        """Return the rows without the axes `dims`, along which the rows must be constant."""
+        """Return the rows without the axes `dims`, along which they must be constant."""
         gone = {dim % self.ndim for dim in dims}
         return self.move_axes([dim for dim in range(self.ndim) if dim not in gone])
 
     def total(self) -> Tensor:
-        """Return the span of all elements together, ``[2]``."""
+        """Return the span of all elements together, as a tensor ``[2]``."""
         return self.numbers.reshape(2, -1).amax(1)
 
     def view(self, shape: Shape) -> Rows:
-        """Return the rows of the same elements, in the same order, in another shape."""
+        """Return the rows of the tensor after it is reshaped to `shape`."""
         groups, labels = group_axes(self.shape, shape), self.labels
         if labels is not None:
             axes = {group.old[0]: group.new[0] for group in groups if group.is_one_axis}
@@ -153,13 +154,13 @@ class Rows(NamedTuple):
 
 
 def strip(labels: Labels) -> Labels:
-    """Return labels without the Nones in front."""
+    """Return labels without the leading Nones."""
     first = next((n for n, label in enumerate(labels) if label is not None), len(labels))
     return labels[first:]
 
 
 def label_batch(shape: Sequence[int], batch: int) -> Labels:
-    """Return the labels of a tensor whose first `batch` axes count the rows.
+    """Return the labels of a tensor of this shape whose first `batch` axes count the rows.
 
     An axis of size 1 gets no label, because it may be broadcast to another size later.
     """
@@ -169,8 +170,8 @@ def label_batch(shape: Sequence[int], batch: int) -> Labels:
     return strip((*first, *[None] * (len(shape) - batch)))
 
 
-def _number_rows(labels: Labels, shape: Shape) -> Tensor:
-    """Return the span ``[2, *sizes]`` that is equivalent to the labels of a tensor."""
+def _span_of_labels(labels: Labels, shape: Shape) -> Tensor:
+    """Convert labels to the equivalent span ``[2, *sizes]`` (see the module docstring)."""
     sizes = {label: shape[axis] for axis, label in enumerate(labels) if label is not None}
     if any(type(size) is not int for size in sizes.values()):
         raise SymbolicSizeError
@@ -183,9 +184,10 @@ def _number_rows(labels: Labels, shape: Shape) -> Tensor:
 
 
 def join(parts: Iterable[Rows | None]) -> Rows:
-    """Return the rows of an elementwise result of several tensors, which are broadcast.
+    """Return the rows of the elementwise result of several tensors, which are broadcast.
 
-    A part is None if its tensor depends on no row. At least one part must not be None.
+    `parts` contains the rows of each tensor, or None if the tensor depends on no row. At least one
+    part must not be None.
     """
     present = [rows for rows in parts if rows is not None]
     longest = max(present, key=lambda rows: rows.ndim)
@@ -205,9 +207,10 @@ def put_rows(
     *,
     replaces: bool,
 ) -> Tensor:
-    """Return the span of a base after a source is written to the elements that `take` selects.
+    """Return the span of a tensor of this shape after a source is written into it.
 
-    The source replaces these elements or, if `replaces` is false, is added to them.
+    `base` and `source` are the rows of the tensor before the write and of the source. The source
+    replaces the elements that `take` selects or, if `replaces` is false, is added to them.
     """
     size = torch.Size(shape).numel()
     place = take(torch.arange(size, device="cpu").reshape(shape))

@@ -55,10 +55,10 @@ _DIM_READERS = {
 
 
 class Pass(NamedTuple):
-    """A reverse pass from one derivative.
+    """A reverse pass that differentiates one derivative.
 
     Attributes:
-        start: The multi-index of the derivative that the pass starts from.
+        start: The multi-index of the derivative that the pass differentiates.
         parts: The numbers of the inputs whose gradients the pass computes.
         found: The new derivatives. Each entry has the multi-index, the number of the gradient in
             `parts` and the column of this gradient.
@@ -92,9 +92,10 @@ class Plan(NamedTuple):
 
 
 def may_be_nested(outputs: Tensor, parts: Sequence[Tensor], rows: int) -> bool:
-    """Check whether nested passes are possible for these tensors.
+    """Check whether nested passes can differentiate tensors of these types, dtypes and shapes.
 
-    If so, only speed and precision decide between nested passes and Taylor mode.
+    If so, only speed and precision decide between nested passes and Taylor mode. There must be a
+    single channel, so `outputs` must have as many elements as there are `rows`.
     """
     dtype = outputs.dtype
     if dtype not in _PRECISE or outputs.numel() != rows or _autograd.is_observed(outputs):
@@ -110,7 +111,7 @@ def may_be_nested(outputs: Tensor, parts: Sequence[Tensor], rows: int) -> bool:
 def make_plan(
     proof: RowProof, joined: JoinedInputs | None, orders: Sequence[MultiIndex]
 ) -> tuple[Plan, list[Node]] | None:
-    """Return the plan for these derivatives, and the list of nodes that its numbers refer to.
+    """Return a plan for the derivatives `orders`, and the list of nodes that its numbers refer to.
 
     Return None if Taylor mode is better, or if rows are not proven to be independent.
     """
@@ -124,7 +125,7 @@ def make_plan(
     widths: tuple[int, ...] = (axes.columns,)
     seeds: Known = {path.start: label_batch(proof.inputs.shape, batch)}
     nodes = [*path.nodes]
-    if joined is not None:  # The first node splits the joined inputs. Label each part.
+    if joined is not None:  # The first node splits the joined inputs into parts.
         has_columns = joined.pieces[0].dim() == joined.whole.dim()
         widths = tuple(piece.shape[-1] if has_columns else 1 for piece in joined.pieces)
         cut, *nodes = nodes
@@ -141,7 +142,7 @@ def make_plan(
 
 @lru_cache(maxsize=256)
 def _make_passes(orders: tuple[MultiIndex, ...], widths: tuple[int, ...]) -> tuple[Pass, ...]:
-    """Return the passes for these orders. `widths` is the number of columns of each input."""
+    """Return the passes that compute `orders`. `widths` is the number of columns of each input."""
     places = [(part, place) for part, width in enumerate(widths) for place in range(width)]
     steps, passes = plan(orders), []
     known = {(0,) * len(places)}
@@ -164,10 +165,10 @@ def follow_plan(
     create_graph: bool,
     gradient: Tensor | None = None,
 ) -> tuple[dict[MultiIndex, Tensor], Tensor | None] | None:
-    """Run the passes. Return the derivatives, shaped as `outputs`, and the first gradient.
+    """Run the passes of a plan. Return all derivatives by multi-index, and the first gradient.
 
-    Return None if Taylor mode is faster or more precise. `gradient` replaces the first pass if it
-    is known from an earlier call.
+    Return None if Taylor mode is faster or more precise. The derivatives have the shape of
+    `outputs`. If `gradient` is given, it is used as the result of the first pass.
     """
     if one.most is not None:
         size = math.prod(_autograd.output_types(nodes[one.middle])[0].shape)
@@ -195,7 +196,7 @@ def follow_plan(
 
 
 def _column(gradient: Tensor | None, channel: Tensor, place: int, batch: int) -> Tensor:
-    """Return a column of a gradient, shaped as the channel. Return zeros if it is None."""
+    """Return a column of `gradient` in the shape of `channel`, or zeros if `gradient` is None."""
     if gradient is None:
         return torch.zeros_like(channel)
     if gradient.numel() != channel.numel():
@@ -223,7 +224,7 @@ _plans: dict[Hashable, dict[Hashable, Plan]] = {}
 
 
 def may_be_kept(method: object, rows: object, *flags: object) -> bool:
-    """Check whether these options are valid and allow a cached plan."""
+    """Check whether these options are valid and allow the use of cached plans."""
     return (
         method == "auto" and rows in _ROWS and all(flag is True or flag is False for flag in flags)
     )
@@ -235,7 +236,11 @@ _ROWS = get_args(RowsArgument)
 def keep_plan(
     request: Hashable, one: Plan, outputs: Tensor, parts: Sequence[Tensor], nodes: Sequence[Node]
 ) -> None:
-    """Cache a plan, whose numbers refer to `nodes`, for graphs with the same structure."""
+    """Cache a plan for all graphs with the same structure, unless its kinds of nodes forbid it.
+
+    The numbers in the plan refer to `nodes`. It is cached under `request`, which stands for the
+    orders.
+    """
     read = _read_graph(outputs, parts)
     if read is None or not _EXACT.issuperset(map(type, nodes)):
         return
@@ -252,10 +257,10 @@ def keep_plan(
 def by_kept_plan(
     request: Hashable, outputs: Any, inputs: Any, *, create_graph: bool
 ) -> list[Tensor] | None:
-    """Return the derivatives computed with a cached plan for this graph, None without a plan.
+    """Return derivatives computed with a plan that is cached for this graph, or None.
 
-    Errors are suppressed. The caller then takes the usual path, which raises an error with an
-    explanation.
+    None means that there is no such plan or that it failed. Errors are suppressed: the caller then
+    computes the derivatives without a plan, which raises an error with an explanation.
     """
     parts = inputs if isinstance(inputs, tuple | list) else (inputs,)
     if not _KINDS.issuperset(map(type, (outputs, *parts))):
@@ -288,10 +293,12 @@ def _request_key(request: Hashable, outputs: Tensor, parts: Sequence[Tensor]) ->
 def _read_graph(
     outputs: Tensor, parts: Sequence[Tensor]
 ) -> tuple[tuple[Any, ...], list[Node]] | None:
-    """Return a key of the graph of `outputs`, and its nodes. Return None if the graph is large.
+    """Return a key of the graph of `outputs`, and the list of its nodes.
 
-    The key contains all properties that a proof by labels reads. Each node is visited once. If the
-    walk meets it again, its number is added to the key, so different graphs have different keys.
+    Return None if the graph is too large, if `outputs` has no graph, or if a part is not a leaf.
+    The key contains everything that a proof by labels (see `row_spans`) reads. Each node is visited
+    once. If the walk meets a node again, its number is added to the key, so different graphs have
+    different keys.
     """
     root: Any = outputs.grad_fn
     if root is None or any(part.grad_fn is not None for part in parts):

@@ -1,9 +1,9 @@
-"""The stochastic Taylor derivative estimator: operators of high order in many columns, by sampling.
+"""The stochastic Taylor derivative estimator: high-order operators in many columns, by sampling.
 
-A pass along the graph gives ``D^k u[v, ..., v]``, the derivative of order k along a direction v.
-For random v its mean is a differential operator, at the cost of a few directions instead of all
-columns. For ``v ~ N(0, I)`` and even k it is ``(k - 1)!!`` times the power k/2 of the Laplacian
-(Isserlis' theorem); for ``v = e_i`` with i drawn from d columns, the sum of all
+A pass along the graph computes ``D^k u[v, ..., v]``, the derivative of order k along a direction v.
+For random v, its mean is a differential operator. A few directions cost less than all columns.
+For ``v ~ N(0, I)`` and even k, the mean is ``(k - 1)!!`` times the power k/2 of the Laplacian
+(Isserlis' theorem). For ``v = e_i`` with i drawn from d columns, it is the sum of all
 ``d^k u / d x_i^k`` divided by d.
 
 Shi, Hu, Lin and Kawaguchi, Stochastic Taylor Derivative Estimator: Efficient amortization for
@@ -40,21 +40,23 @@ def stde(  # noqa: PLR0913 (each by name)
     create_graph: bool = True,
     rows: RowsArgument = "proven",
 ) -> Tensor:
-    """Estimate a differential operator in many columns from derivatives along random directions.
+    """Return an estimate of a differential operator in many columns, from random directions.
 
-    The estimate is unbiased, and the pass carries `samples` directions instead of all columns.
+    The estimate is unbiased. It is computed from derivatives along `samples` directions, which
+    costs less than derivatives in all columns.
 
     Args:
-        outputs: What to differentiate, as for `laplacian`.
+        outputs: The tensor or function to differentiate, as for `laplacian`.
         inputs: The tensor to differentiate with respect to, as for `laplacian`.
         order: The order of the operator.
-        samples: How many directions to draw. All rows share them.
+        samples: The number of random directions. All rows use the same ones.
         kind: ``"laplacian"``: the Laplacian for order 2, the biharmonic operator for order 4, and
-            so on, from Gaussian directions (random signs for order 2, which vary less).
-            ``"diagonal"``: the sum of the unmixed derivatives of any order, from columns drawn
-            without replacement, so that it is exact for as many samples as columns.
+            so on. The directions are Gaussian; for order 2 they are random signs, which reduce the
+            variance. ``"diagonal"``: the sum of the unmixed derivatives of any order. The
+            directions are columns drawn without replacement, so the result is exact if there are as
+            many samples as columns.
         dims: The columns of the operator, as for `laplacian`.
-        generator: The source of random numbers, PyTorch's own if not given.
+        generator: The source of random numbers. By default, PyTorch's own.
         create_graph: Record the result, so that it can be differentiated further.
         rows: As for `higher_order_grad`.
 
@@ -63,11 +65,11 @@ def stde(  # noqa: PLR0913 (each by name)
 
     Raises:
         TypeError: As `higher_order_grad` does.
-        ValueError: If `order`, `samples`, `kind` or `dims` does not fit.
+        ValueError: If `order`, `samples`, `kind` or `dims` is invalid.
         RuntimeError: As ``higher_order_grad(..., method="taylor")`` does.
 
     Note:
-        The square of an estimate is not unbiased: it exceeds the square of the operator by the
+        The square of an estimate is biased: its mean exceeds the square of the operator by the
         variance. For an unbiased gradient of a squared residual, multiply the residuals of two
         independent estimates.
 
@@ -109,7 +111,7 @@ def stde(  # noqa: PLR0913 (each by name)
 
 
 def _draw(kind: str, order: int, samples: int, columns: int, generator: Generator | None) -> Tensor:
-    """Return random directions ``[n, columns]``, drawn where the generator is."""
+    """Return random directions ``[n, columns]``, drawn on the device of `generator`."""
     device = "cpu" if generator is None else generator.device
     if kind == "diagonal":
         chosen = torch.randperm(columns, generator=generator, device=device)[:samples].cpu()

@@ -11,11 +11,12 @@ from leafgrad._derivative.arguments import Function
 
 
 def traceable(differentiate: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a function of outputs and inputs so that `torch.compile` can trace calls of it.
+    """Wrap `differentiate` so that `torch.compile` can trace its calls.
 
-    If the outputs are given as a function, the compiler traces it like the caller's own code. The
-    derivatives are one node of the same graph (see `node_of_compiled_code`). If the function is
-    compiled directly, without a caller, it runs uncompiled.
+    `differentiate` takes outputs and inputs. If the outputs are passed as a function, the compiler
+    traces this function like the caller's own code. The derivatives are one node of the same graph
+    (see `node_of_compiled_code`). If `differentiate` itself is passed to `torch.compile`, it runs
+    uncompiled.
     """
     outside = _autograd.outside_compiled_code(differentiate)
     derivatives = _autograd.node_of_compiled_code(differentiate)
@@ -26,7 +27,7 @@ def traceable(differentiate: Callable[..., Any]) -> Callable[..., Any]:
             return outside(outputs, inputs, *order, **options)
         if isinstance(outputs, Tensor):
             return derivatives(outputs, inputs, *order, **options)
-        # The compiler takes no argument by name.
+        # The compiler cannot trace this with `mode=` as a keyword.
         with torch.inference_mode(False), torch.enable_grad():  # noqa: FBT003
             if not inputs.requires_grad:
                 inputs = leaf(inputs)

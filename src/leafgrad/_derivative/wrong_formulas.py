@@ -1,9 +1,9 @@
-"""PyTorch's backward formulas with wrong derivatives. Reverse mode must not use them.
+"""PyTorch's backward formulas that compute wrong derivatives. Reverse mode must not use them.
 
 `python -m tests.derivative.formulas` finds them by finite differences over PyTorch's table of
-operators, and writes the rows. Each row has the name of a node, the highest order at which
-derivatives through this node are right, and a saved flag. Higher orders are wrong only if this flag
-is set; if it is None, they are always wrong.
+operators, and writes the table. The key is the name of a node. The value is the highest order at
+which derivatives through this node are right, and the name of a saved flag. Higher orders are wrong
+only if this flag is set; if it is None, they are always wrong.
 """
 
 WRONG_FORMULAS: dict[str, tuple[int, str | None]] = {
