@@ -1,4 +1,4 @@
-"""Networks of two columns and one channel, as people differentiate them for physics."""
+"""Network architectures for physics problems: two input columns, one output channel."""
 # ruff: noqa: D102 (what a module computes stands in its class)
 
 import math
@@ -25,7 +25,7 @@ ACTIVATIONS: dict[str, Activation] = {
 
 
 class Perceptron(nn.Module):
-    """Linear layers with an activation between each two."""
+    """A multilayer perceptron with `activation` between its linear layers."""
 
     def __init__(self, activation: Activation, columns: int = 2, depth: int = 4) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Perceptron(nn.Module):
 
 
 class Layered(nn.Module):
-    """A layer that enters, three in between, and one that leaves."""
+    """A tanh perceptron: an input layer, three hidden layers and an output layer."""
 
     def __init__(self, columns: int = 2) -> None:
         super().__init__()
@@ -60,7 +60,10 @@ class Layered(nn.Module):
 
 
 class Modified(Layered):
-    """The perceptron whose layers gate two encodings."""
+    """The modified MLP of Wang et al.
+
+    Each layer's output is a gate that mixes two encodings of the input.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,7 +80,7 @@ class Modified(Layered):
 
 
 class Pirate(Modified):
-    """Gated layers with a skip that is learnt, and Fourier features in front."""
+    """A PirateNet: gated layers with learnable skip connections, on random Fourier features."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -99,7 +102,7 @@ class Pirate(Modified):
 
 
 class Splines(nn.Module):
-    """A layer of a KAN: splines of third degree on each edge, beside a SiLU."""
+    """A layer of a KAN: each edge has a cubic spline and a SiLU."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -119,7 +122,7 @@ class Splines(nn.Module):
 
 
 class Bells(nn.Module):
-    """A layer of a FastKAN: Gaussians on each edge, after a normalisation."""
+    """A layer of a FastKAN: layer normalization, then Gaussians on each edge."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -134,7 +137,7 @@ class Bells(nn.Module):
 
 
 class Chebyshev(nn.Module):
-    """A layer of a ChebyKAN: polynomials on each edge."""
+    """A layer of a ChebyKAN: each edge has a sum of Chebyshev polynomials up to degree 4."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -148,12 +151,12 @@ class Chebyshev(nn.Module):
 
 
 def of_edges(layer: Callable[[int, int], nn.Module]) -> nn.Module:
-    """Make a network of layers whose edges have functions."""
+    """Return a network of three layers made by `layer`, which has functions on its edges."""
     return nn.Sequential(layer(2, 16), layer(16, 16), layer(16, 1))
 
 
 class Normalised(Layered):
-    """Residual blocks with a normalisation in front of each."""
+    """Three residual blocks; each starts with the normalization layer that `norm` makes."""
 
     def __init__(self, norm: Callable[[int], nn.Module]) -> None:
         super().__init__()
@@ -168,7 +171,7 @@ class Normalised(Layered):
 
 
 class Weighted(Layered):
-    """Layers whose weights are directions and lengths."""
+    """A tanh perceptron whose hidden layers use weight normalization."""
 
     def layer(self) -> nn.Module:
         layer: nn.Module = parametrizations.weight_norm(nn.Linear(WIDTH, WIDTH))
@@ -176,7 +179,7 @@ class Weighted(Layered):
 
 
 class Filters(Layered):
-    """Products of sines, as of a multiplicative filter network."""
+    """A multiplicative filter network: its hidden layers are multiplied by sines of the input."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -191,7 +194,7 @@ class Filters(Layered):
 
 
 class Fourier(nn.Module):
-    """Features of random frequencies in front of a perceptron."""
+    """A perceptron whose inputs are random Fourier features of the points."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -205,7 +208,7 @@ class Fourier(nn.Module):
 
 
 class Experts(nn.Module):
-    """A perceptron for the rows of either side, written into one result by masks."""
+    """Two perceptrons, one for each sign of the first column; masks select the rows."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -220,7 +223,7 @@ class Experts(nn.Module):
 
 
 class Operator(nn.Module):
-    """A DeepONet: a trunk for the points, and a branch for one function."""
+    """A DeepONet: a trunk network for the points and a branch network for one fixed function."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -234,7 +237,7 @@ class Operator(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """An LSTM along the columns."""
+    """An LSTM that reads the columns of a row as a sequence."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -246,7 +249,7 @@ class Recurrent(nn.Module):
 
 
 class Ensemble(nn.Module):
-    """Four perceptrons at once, a channel each."""
+    """Four perceptrons evaluated together by `vmap`; each returns one channel."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -255,7 +258,7 @@ class Ensemble(nn.Module):
             {name.replace(".", "_"): t for name, t in stack_module_state(members)[0].items()}
         )
         self.names = [name for name, _ in members[0].named_parameters()]
-        self.members = [Perceptron(torch.tanh, depth=3).to("meta")]  # no module of this one
+        self.members = [Perceptron(torch.tanh, depth=3).to("meta")]  # not a submodule
 
     def forward(self, x: Tensor) -> Tensor:
         state = {name: self.stacked[name.replace(".", "_")] for name in self.names}

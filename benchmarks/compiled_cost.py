@@ -1,16 +1,16 @@
-"""What a training step with derivatives costs compiled, beside other ways, compiled or not.
+"""Compare the time of a compiled training step with derivatives with that of alternatives.
 
-Forward pass, derivative and backward pass to the parameters: milliseconds of CPU time, and how
-many times those of leafgrad compiled, medians of turns. What leafgrad computes, what nests
-`torch.autograd.grad` and what nests `torch.func.jvp` are compiled alike: the whole step with its
-backward, as one graph, by `torch.compile` with Inductor. Beside them stand leafgrad with a graph
-for forward and one for backward ("two"), leafgrad where nothing is compiled ("eager"), and JAX by
-`jax.jit` in a process of its own, which takes its turns like the others.
+A step is a forward pass, a derivative and a backward pass to the parameters. The table shows CPU
+milliseconds, and ratios to compiled leafgrad; both are medians over interleaved rounds. leafgrad,
+nested `torch.autograd.grad` and nested `torch.func.jvp` are compiled in the same way: the whole
+step, with its backward pass, is one graph of `torch.compile` with Inductor. Other columns are
+leafgrad with separate graphs for the forward and backward pass ("two"), leafgrad without
+compilation ("eager"), and JAX with `jax.jit`, in its own process.
 
-The floor is the matrix products of leafgrad's graph and the tanh of its values, and nothing else.
-The aim is 1.5 times the speed of leafgrad where nothing is compiled, and to be ahead of all others;
-where the floor alone takes more than that allows, it is 1.25 times the floor. Launches are the
-operations that are no views, and what compiled code calls: its own kernels, and products.
+The floor runs only the matrix products and tanh calls of leafgrad's graph. The goal is to be 1.5
+times as fast as "eager", and faster than all others. If the floor makes that impossible, the goal
+is 1.25 times the floor. Launches are operations except views; for compiled code, they are its
+generated kernels and matrix products.
 """
 
 import argparse
@@ -31,10 +31,10 @@ from torch._inductor.decomposition import decompositions
 from leafgrad import higher_order_grad, laplacian
 
 Field = Callable[[Tensor], Tensor]
-Derivative = Callable[[Field, Tensor], Tensor]  # of a function at some points, a loss is made of it
+Derivative = Callable[[Field, Tensor], Tensor]  # of a function at points
 Run = Callable[[], object]
 
-LAPLACIAN = 0  # in the place of an order
+LAPLACIAN = 0  # stands for the Laplacian in place of an order
 FASTER_THAN_EAGER = 1.5
 OF_FLOOR = 1.25
 AT_FLOOR = {*PRODUCTS, torch.ops.aten.tanh.default}
@@ -43,14 +43,14 @@ decompositions[torch.ops.aten._efficientzerotensor.default] = torch.zeros  # noq
 
 
 def ours(order: int) -> Derivative:
-    """Take the derivative by leafgrad."""
+    """Return a function that computes this derivative with leafgrad."""
     if order == LAPLACIAN:
         return laplacian
     return lambda function, x: higher_order_grad(function, x, order)
 
 
 def nested(order: int) -> Derivative:
-    """Nest reverse mode, as one does by hand."""
+    """Return a function that computes this derivative by nested `torch.autograd.grad`."""
 
     def derivative(function: Field, x: Tensor) -> Tensor:
         outputs = function(x)
@@ -67,7 +67,7 @@ def nested(order: int) -> Derivative:
 
 
 def by_jvp(order: int) -> Derivative:
-    """Nest forward mode, once per direction of a Laplacian."""
+    """Return a derivative by nested `jvp`; for the Laplacian, sum one nested call per column."""
 
     def along(function: Field, direction: Tensor) -> Field:
         return lambda x: torch.func.jvp(function, (x,), (direction.expand_as(x),))[1]
@@ -84,7 +84,7 @@ def by_jvp(order: int) -> Derivative:
 
 
 def eager(derivative: Derivative, model: nn.Module, x: Tensor) -> Run:
-    """Run a step as it was written."""
+    """Return a function that runs one training step without compiling."""
 
     def step() -> None:
         derivative(model, x.clone().requires_grad_()).square().mean().backward()
@@ -94,7 +94,7 @@ def eager(derivative: Derivative, model: nn.Module, x: Tensor) -> Run:
 
 
 def in_two(derivative: Derivative, model: nn.Module, x: Tensor) -> Run:
-    """Compile what computes the loss, and let autograd do the rest."""
+    """Return a function that runs one training step and compiles only its forward pass."""
     loss = torch.compile(lambda x: derivative(model, x).square().mean(), fullgraph=True)
 
     def step() -> None:
@@ -105,7 +105,7 @@ def in_two(derivative: Derivative, model: nn.Module, x: Tensor) -> Run:
 
 
 def in_one(derivative: Derivative, model: nn.Module, x: Tensor) -> Run:
-    """Compile what computes the gradients of the loss."""
+    """Return a compiled function that computes the gradients of the loss in one graph."""
     parameters = [*model.parameters()]
 
     @torch.compile(fullgraph=True)
@@ -120,7 +120,7 @@ def in_one(derivative: Derivative, model: nn.Module, x: Tensor) -> Run:
 
 
 def floor(derivative: Derivative, model: nn.Module, x: Tensor) -> Run:
-    """Take a step's products of matrices and values of tanh alone, of the same sizes."""
+    """Return a function that runs only the matrix products and tanh calls of a step."""
     return least(eager(derivative, model, x), AT_FLOOR)
 
 
@@ -160,7 +160,7 @@ for _ in sys.stdin:
 
 
 def has_jax(python: str) -> bool:
-    """Tell whether a Python is there and can import JAX."""
+    """Return whether the interpreter `python` exists and can import JAX."""
     try:
         found = subprocess.run(
             [python, "-c", "import jax.experimental.jet"], capture_output=True, check=False
@@ -171,7 +171,7 @@ def has_jax(python: str) -> bool:
 
 
 class Jax:
-    """A process that takes a step of JAX when it is told to, on one core as all others."""
+    """A single-threaded process that runs one JAX training step for each line it reads."""
 
     def __init__(self, python: str, *sizes: int) -> None:
         flags = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
@@ -184,26 +184,26 @@ class Jax:
         )
 
     def milliseconds(self) -> float:
-        """Time one step."""
+        """Run one step in the process and return its CPU time in milliseconds."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         print(file=self.process.stdin, flush=True)
         return float(self.process.stdout.readline())
 
     def close(self) -> None:
-        """End the process."""
+        """Close the pipes to the process and wait until it ends."""
         self.process.communicate()
 
 
 def milliseconds(run: Run) -> float:
-    """Time one step."""
+    """Call `run` and return its CPU time in milliseconds."""
     start = time.process_time()
     run()
     return 1e3 * (time.process_time() - start)
 
 
 def ways_to(order: int, model: nn.Module, x: Tensor, only: list[str]) -> dict[str, Run]:
-    """Give those ways to a step that can be compiled, each of which has run already."""
+    """Return the step functions named in `only`, each run once; omit those that fail to compile."""
     make = {
         "leafgrad": lambda: in_one(ours(order), model, x),
         "eager": lambda: eager(ours(order), model, x),
@@ -217,7 +217,7 @@ def ways_to(order: int, model: nn.Module, x: Tensor, only: list[str]) -> dict[st
         try:
             run = make[name]()
             run()
-        except RuntimeError as error:  # a compiler's own
+        except RuntimeError as error:  # from a compiler
             print(f"no column for {name}: {error}")
             continue
         ways[name] = run
@@ -225,7 +225,7 @@ def ways_to(order: int, model: nn.Module, x: Tensor, only: list[str]) -> dict[st
 
 
 def launched(order: int, model: nn.Module, x: Tensor) -> str:
-    """Tell how many kernels a step launches as it is written, and compiled to one graph."""
+    """Return a sentence that counts the kernel launches of an eager and of a compiled step."""
     torch.compiler.reset()
     metrics.reset()
     in_one(ours(order), model, x)
@@ -236,7 +236,7 @@ def launched(order: int, model: nn.Module, x: Tensor) -> str:
 
 
 def verdict(turns: Turns) -> str:
-    """Tell whether a row meets its aim, and by what it does not."""
+    """Return whether the times of a table row meet the goal, and which comparisons failed."""
     ratio = {
         name: statistics.median(map(truediv, taken, turns["leafgrad"]))
         for name, taken in turns.items()
@@ -253,7 +253,7 @@ def verdict(turns: Turns) -> str:
 
 
 def in_turns(ways: Mapping[str, Run], jax: Jax | None, rounds: int) -> Turns:
-    """Time all ways in turns."""
+    """Time all ways in interleaved rounds, then close the JAX process."""
     turns: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, run in ways.items():
@@ -266,7 +266,7 @@ def in_turns(ways: Mapping[str, Run], jax: Jax | None, rounds: int) -> Turns:
 
 
 def main() -> None:
-    """Print the time of each way, its ratio to leafgrad's, and whether the aim is met."""
+    """Print the time of each way, its ratio to leafgrad's, and whether the goal is met."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--shapes", nargs="*", default=["5x64", "3x128"])

@@ -1,14 +1,14 @@
-"""Which ways of training reach the solution of three hard equations, and in what time.
+"""Compare training methods on three hard equations: the error they reach and the time they take.
 
 The equations are convection at speed 30, Burgers' equation with a shock and Allen-Cahn's. Each
-method has one setting for all of them; that of the recipe was tuned on seed 0. An error is
-the root of the sum of its squares on a grid, divided by the same root for a reference solution,
-which comes from a formula, from quadrature or from a spectral method: never from a network.
+method uses the same settings for all of them; those of the recipe were tuned on seed 0. Errors
+are relative L2 errors on a grid. The reference solution comes from a formula, from quadrature or
+from a spectral method, never from a network.
 
     OMP_NUM_THREADS=1 python benchmarks/convergence.py recipe --seeds 5 15
     OMP_NUM_THREADS=1 python benchmarks/convergence.py all --seeds 5 8
 
-A run that is in `convergence.json` already is not repeated; each is saved as soon as it ends.
+Runs that are already in `convergence.json` are skipped. Each new run is saved as soon as it ends.
 """
 
 import argparse
@@ -28,28 +28,31 @@ from torch.func import functional_call, vmap
 from leafgrad import higher_order_grad
 
 RESULTS = Path(__file__).with_suffix(".json")
-WEIGHT = 100.0  # of the mean square at the start, beside that of the equation
+WEIGHT = 100.0  # of the initial condition's loss; that of the equation's loss is 1
 POINTS, TIMES = 500, 101
 Field = Callable[[Tensor], Tensor]
 
 
 class Problem(NamedTuple):
-    """An equation on a range of places and the times from 0 to 1."""
+    """An equation on the interval from `low` to `high`, for times from 0 to 1."""
 
     residual: Callable[[Tensor, Tensor], Tensor]
     start: Field
-    reference: Callable[[], tuple[Tensor, Tensor]]  # places and values at TIMES times
+    reference: Callable[[], tuple[Tensor, Tensor]]  # positions, and values at TIMES times
     low: float
     high: float
-    is_periodic: bool = True  # otherwise the solution is 0 at both ends
+    is_periodic: bool = True  # if False, the solution is 0 at both ends
 
 
 class Method(NamedTuple):
-    """A way to train; `rounds` and `steps` hold for each window and optimizer."""
+    """A training recipe.
+
+    Each optimizer runs `rounds` rounds in each window; the steps per round are in `STEPS`.
+    """
 
     optimizers: tuple[str, ...] = ("adam", "lbfgs")
     rounds: int = 10
-    points: str = "fixed"  # or "fresh" or "adaptive": they are drawn again in each round
+    points: str = "fixed"  # or "fresh" or "adaptive": both draw new points each round
     windows: int = 1
     is_causal: bool = False
     has_fourier: bool = False
@@ -57,7 +60,7 @@ class Method(NamedTuple):
     is_hard: bool = False
 
 
-STEPS = {"adam": 100, "lbfgs": 70, "gauss-newton": 5}  # in a round
+STEPS = {"adam": 100, "lbfgs": 70, "gauss-newton": 5}  # per round
 METHODS = {
     "Adam": Method(("adam",), 20),
     "Adam, then L-BFGS": Method(),
@@ -79,31 +82,34 @@ METHODS = {
 
 
 def convection(u: Tensor, points: Tensor) -> Tensor:
-    """Return the residual of a wave that travels at speed 30."""
+    """Return the residual of the convection equation with speed 30."""
     u_t, u_x = higher_order_grad(u, points, [(0, 1), (1, 0)])
     return u_t + 30.0 * u_x
 
 
 def burgers(u: Tensor, points: Tensor) -> Tensor:
-    """Return the residual of a flow with a shock."""
+    """Return the residual of Burgers' equation."""
     u_t, u_x, u_xx = higher_order_grad(u, points, [(0, 1), (1, 0), (2, 0)])
     return u_t + u * u_x - 0.01 / math.pi * u_xx
 
 
 def allen_cahn(u: Tensor, points: Tensor) -> Tensor:
-    """Return the residual of two phases that part."""
+    """Return the residual of the Allen-Cahn equation."""
     u_t, u_xx = higher_order_grad(u, points, [(0, 1), (2, 0)])
     return u_t - 1e-4 * u_xx + 5.0 * (u**3 - u)
 
 
 def travelled() -> tuple[Tensor, Tensor]:
-    """Return the wave."""
+    """Return positions and the exact solution of the convection equation."""
     x, t = torch.linspace(0.0, 2.0 * math.pi, 257)[:-1], torch.linspace(0.0, 1.0, TIMES)
     return x, torch.sin(x[:, None] - 30.0 * t)
 
 
 def cole_hopf(nodes: int = 200) -> tuple[Tensor, Tensor]:
-    """Return the flow by the formula of Cole and Hopf, with Gauss-Hermite quadrature."""
+    """Return positions and the solution of Burgers' equation.
+
+    It is the Cole-Hopf formula, evaluated by Gauss-Hermite quadrature.
+    """
     x, t = np.linspace(-1.0, 1.0, 257), np.linspace(0.0, 1.0, TIMES)
     z, weights = np.polynomial.hermite.hermgauss(nodes)
     y = x[:, None, None] - np.sqrt(4.0 * 0.01 / math.pi * t)[:, None] * z
@@ -114,7 +120,10 @@ def cole_hopf(nodes: int = 200) -> tuple[Tensor, Tensor]:
 
 
 def spectral(places: int = 1024, steps: int = 1000) -> tuple[Tensor, Tensor]:
-    """Return the phases by Fourier modes in space and ETDRK4 in time (Kassam, Trefethen)."""
+    """Return positions and the solution of the Allen-Cahn equation.
+
+    It uses Fourier modes in space and ETDRK4 in time (Kassam, Trefethen).
+    """
     x = np.linspace(-1.0, 1.0, places + 1)[:-1]
     k, h = math.pi * np.arange(places // 2 + 1), 1.0 / steps
     linear = 5.0 - 1e-4 * k**2
@@ -173,7 +182,7 @@ PROBLEMS = {
 
 
 class Network(nn.Module):
-    """Three layers of 16, with the condition at the ends built in."""
+    """A perceptron with three layers of width 16 that satisfies the boundary condition exactly."""
 
     frequencies: Tensor
 
@@ -187,7 +196,7 @@ class Network(nn.Module):
         self.inner = nn.Sequential(*layers[:-1], layers[-1][0])
 
     def forward(self, points: Tensor) -> Tensor:
-        """Return the solution at points of any leading shape."""
+        """Return the solution at `points` of shape `[..., 2]`."""
         x, t = points[..., :1], points[..., 1:]
         late = (t - self.begin) / (self.end - self.begin)
         angle = 2.0 * math.pi * (x - self.problem.low) / (self.problem.high - self.problem.low)
@@ -205,7 +214,7 @@ class Network(nn.Module):
 
 
 class Window:
-    """The training of one network on its range of times."""
+    """The training of one network on one interval of time."""
 
     def __init__(self, net: Network, first: Field, seed: int) -> None:
         self.net, self.first = net, first
@@ -214,18 +223,18 @@ class Window:
         self.draw("fixed")
 
     def candidates(self, count: int) -> Tensor:
-        """Return Sobol points of this window."""
+        """Return `count` Sobol points in this window."""
         problem, net = self.net.problem, self.net
         low = torch.tensor([problem.low, net.begin])
         size = torch.tensor([problem.high, net.end]) - low
         return (low + size * self.sobol.draw(count, dtype=torch.float64)).requires_grad_()
 
     def residual(self, points: Tensor) -> Tensor:
-        """Return the residual of the network."""
+        """Return the residual of the network at `points`."""
         return self.net.problem.residual(self.net(points), points)
 
     def draw(self, kind: str) -> None:
-        """Choose the points of a round: adaptive ones mostly where the residual is large."""
+        """Draw the training points; "adaptive" prefers points with a large residual."""
         self.inside = self.candidates(POINTS)
         if kind == "adaptive":
             many = self.candidates(4 * POINTS)
@@ -238,7 +247,7 @@ class Window:
         self.causal = torch.ones(POINTS, 1)
 
     def set_weights(self) -> None:
-        """Update the weights that this method updates, from the terms as they are now."""
+        """Update the causal weights and the loss weight, if the method uses them."""
         method = self.net.method
         if method.is_causal:
             squares, times = self.residual(self.inside).detach().square(), self.inside[:, 1]
@@ -253,19 +262,19 @@ class Window:
             self.weight = 0.5 * self.weight + 0.5 * norms[0] / norms[1]
 
     def terms(self) -> tuple[Tensor, Tensor]:
-        """Return the mean squares of the equation and of the start."""
+        """Return the mean squared residual and the mean squared error at the window's start."""
         equation = (self.causal * self.residual(self.inside).square()).mean()
         return equation, (self.net(self.begin) - self.wanted).square().mean()
 
     def loss(self) -> Tensor:
-        """Return the weighted sum of both terms."""
+        """Return the weighted sum of the equation's loss and the initial condition's loss."""
         equation, start = self.terms()
         return equation + self.weight * start
 
     def rows(self) -> tuple[Tensor, Tensor]:
-        """Return all weighted residuals, and a row of derivatives in the parameters for each."""
+        """Return all weighted residuals and their Jacobian with respect to the parameters."""
         points = torch.cat([self.inside.detach(), self.begin]).requires_grad_()
-        own = {  # parameters of its own for each point
+        own = {  # a copy of the parameters for each point
             name: value.detach().expand(len(points), *value.shape).requires_grad_()
             for name, value in self.net.named_parameters()
         }
@@ -277,7 +286,7 @@ class Window:
         return values.detach().flatten(), torch.cat([part.flatten(1) for part in parts], 1)
 
     def gauss_newton(self, steps: int) -> None:
-        """Take damped steps; each lowers the loss, or is not taken."""
+        """Take damped Gauss-Newton steps; undo a step that does not lower the loss."""
         now = nn.utils.parameters_to_vector(self.net.parameters()).detach().clone()
         for _ in range(steps):
             r, rows = self.rows()
@@ -294,7 +303,7 @@ class Window:
             nn.utils.vector_to_parameters(now, self.net.parameters())
 
     def first_order(self, optimizer: torch.optim.Optimizer, steps: int) -> None:
-        """Take steps of Adam, or one call of L-BFGS with all its iterations."""
+        """Take `steps` steps of Adam, or make one call of `LBFGS.step` with all its iterations."""
 
         def closure() -> float:
             optimizer.zero_grad()
@@ -306,7 +315,7 @@ class Window:
             optimizer.step(closure)
 
     def train(self) -> None:
-        """Run the rounds of each optimizer in turn."""
+        """Run all rounds of each optimizer, one optimizer after the other."""
         method, parameters = self.net.method, [*self.net.parameters()]
         changes = method.points != "fixed" or method.is_causal or method.updates_weight
         adam = torch.optim.Adam(parameters, lr=3e-3)
@@ -318,14 +327,17 @@ class Window:
                 if name == "gauss-newton":
                     self.gauss_newton(STEPS[name])
                     continue
-                if changes or number == 0:  # a changed loss makes the history of L-BFGS wrong
+                if changes or number == 0:  # the history of L-BFGS is wrong if the loss changed
                     settings = {"max_iter": STEPS[name], "history_size": 50}
                     lbfgs = torch.optim.LBFGS(parameters, line_search_fn="strong_wolfe", **settings)
                 self.first_order(adam if name == "adam" else lbfgs, STEPS[name])
 
 
 def solve(problem: Problem, method: Method, seed: int) -> Field:
-    """Return the solution of all windows, each of which starts from the one before."""
+    """Train one network per window; return the solution as a function of points.
+
+    Each window after the first starts from the solution of the previous one.
+    """
     torch.manual_seed(seed)
     nets: list[Network] = []
     for number in range(method.windows):
@@ -347,7 +359,7 @@ def solve(problem: Problem, method: Method, seed: int) -> Field:
 
 
 def run(name: str, problem: Problem, seed: int) -> dict[str, object]:
-    """Train once; return the relative error and the CPU seconds of the training."""
+    """Train once; return a record with the relative error and the CPU seconds of the training."""
     begin = time.process_time()
     u = solve(problem, METHODS[name], seed)
     seconds = time.process_time() - begin
@@ -359,13 +371,13 @@ def run(name: str, problem: Problem, seed: int) -> dict[str, object]:
 
 
 def read(path: Path) -> list[dict[str, object]]:
-    """Return the runs that are saved already."""
+    """Return the runs saved in the file `path`."""
     runs: list[dict[str, object]] = []
     return json.loads(path.read_text("utf-8"))["runs"] if path.exists() else runs
 
 
 def main() -> None:
-    """Run the methods that are named, and save each result at once."""
+    """Run the methods named on the command line, and save each result at once."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("methods", nargs="+", choices=[*METHODS, "all"])
     parser.add_argument("--seeds", nargs=2, type=int, default=[5, 8], metavar=("FROM", "BEFORE"))

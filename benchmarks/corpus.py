@@ -1,15 +1,14 @@
-"""Differentiate a corpus of networks from physics and graphics, and count the outcomes.
+"""Differentiate a collection of networks from physics and graphics, and count the outcomes.
 
-Each is differentiated in float64, in two columns or more, up to third order and by its Laplacian,
-and the derivatives once more in the parameters; all is compared with nested calls of
-`torch.autograd.grad`, channel by channel. Counted are
+All run in float64, with two or more input columns. The derivatives up to third order, the
+Laplacian, and the gradients of each with respect to the parameters are compared with nested calls
+of `torch.autograd.grad`, channel by channel. The outcomes are
 
-    taylor     right, by rules alone
-    reverse    right, by nested reverse mode, where a node has no rule
-    refused    an error, where rows depend on each other
-    WRONG      another number
-
-and what is refused although rows do not depend on each other would be printed as NEEDLESS.
+    taylor     correct, by Taylor mode
+    reverse    correct, by nested reverse mode, because an operation has no Taylor rule
+    refused    an error, because rows of the output depend on other rows of the input
+    WRONG      a result that differs
+    NEEDLESS   any other error
 """
 # ruff: noqa: D102, D103 (a network is its name)
 # mypy: disable-error-code="no-any-return"
@@ -44,7 +43,7 @@ def perceptron(*sizes: int, activation: Callable[[], nn.Module] = nn.Tanh) -> nn
 
 
 class Parts(nn.Module):
-    """Networks and tables under names, and a function of them and of points."""
+    """A module that holds named networks and parameters, and calls `function` with them."""
 
     def __init__(self, function: Callable[..., Tensor], **parts: nn.Module | Tensor) -> None:
         super().__init__()
@@ -64,7 +63,7 @@ class Parts(nn.Module):
 
 
 def extended(p: Parts, x: Tensor) -> Tensor:
-    """XPINN: a network for each half of the domain, written to where it holds."""
+    """Evaluate an XPINN: one network for each half of the domain."""
     is_left = x[:, 0] <= x[:, 0].detach().median()
     u = torch.zeros(len(x), 1, dtype=x.dtype)
     u[is_left] = p.left(x[is_left])
@@ -77,7 +76,7 @@ def separable(p: Parts, x: Tensor) -> Tensor:
 
 
 def multiplicative(p: Parts, x: Tensor) -> Tensor:
-    """A multiplicative filter network, of Gabor filters."""
+    """Evaluate a multiplicative filter network with Gabor filters."""
     z = None
     for filters, centre, mix in zip(p.filters, p.centres, [None, *p.mixes], strict=True):
         apart = (x.unsqueeze(1) - centre).square().sum(-1)
@@ -87,7 +86,7 @@ def multiplicative(p: Parts, x: Tensor) -> Tensor:
 
 
 def band_limited(p: Parts, x: Tensor) -> Tensor:
-    """BACON: an output at each band, added up."""
+    """Evaluate a BACON: the sum of one output per frequency band."""
     z, total = None, torch.zeros(len(x), 1, dtype=x.dtype)
     for filters, mix, leave in zip(p.filters, [None, *p.mixes], p.leaves, strict=True):
         wave = filters(x).sin()
@@ -97,7 +96,7 @@ def band_limited(p: Parts, x: Tensor) -> Tensor:
 
 
 def wavelets(p: Parts, x: Tensor) -> Tensor:
-    """WIRE: complex Gabor wavelets in each layer."""
+    """Evaluate a WIRE: complex Gabor wavelets as activations."""
     h = p.enter(x).to(torch.complex128)
     for weight in p.weights:
         h = torch.exp(3j * h - (2 * h.abs()).square() / 9) @ weight.to(h.dtype)
@@ -105,7 +104,7 @@ def wavelets(p: Parts, x: Tensor) -> Tensor:
 
 
 def hash_grid(p: Parts, x: Tensor) -> Tensor:
-    """Instant-NGP: tables at the corners of cells, at several resolutions."""
+    """Evaluate an Instant-NGP: hash tables at the corners of grid cells, at several resolutions."""
     features = []
     for level, table in enumerate(p.tables):
         place = x * 4 * 2**level
@@ -121,7 +120,7 @@ def hash_grid(p: Parts, x: Tensor) -> Tensor:
 
 
 def feature_picture(p: Parts, x: Tensor) -> Tensor:
-    """A picture of features, made wider and pooled, that points are read from."""
+    """Sample an upscaled and max-pooled feature image at the points."""
     picture = functional.max_pool2d(functional.interpolate(p.picture, scale_factor=2.0), 2, 1)
     read = functional.grid_sample(
         picture.expand(len(x), -1, -1, -1),
@@ -133,7 +132,7 @@ def feature_picture(p: Parts, x: Tensor) -> Tensor:
 
 
 def decoder(p: Parts, x: Tensor) -> Tensor:
-    """A U-Net that draws a picture for each point."""
+    """Evaluate a U-Net on an image that is computed from each point."""
     h = p.enter(x).view(-1, 2, 6, 6)
     down = torch.tanh(p.down(functional.pad(h, (1, 1, 1, 1), "circular")))
     low = torch.tanh(p.low(functional.pad(functional.avg_pool2d(down, 2), [1] * 4, "reflect")))
@@ -145,7 +144,7 @@ def decoder(p: Parts, x: Tensor) -> Tensor:
 
 
 def pseudo_times(p: Parts, x: Tensor) -> Tensor:
-    """PINNsFormer: a point as a short sequence of times, each attending to the others."""
+    """Evaluate a PINNsFormer: each point becomes a short sequence with self-attention."""
     steps = torch.arange(3, dtype=x.dtype)[:, None] * torch.tensor([0.0, 0.1], dtype=x.dtype)
     tokens = p.enter(x[:, None] + steps)
     tokens = tokens + p.attention(tokens, tokens, tokens, need_weights=False)[0]
@@ -169,14 +168,14 @@ def cells(p: Parts, x: Tensor) -> Tensor:
 
 
 def state_space(p: Parts, x: Tensor) -> Tensor:
-    """A selective scan, by products and sums that run on."""
+    """Evaluate a selective scan with `cumprod` and `cumsum`."""
     decay, drive = p.decay(x).sigmoid(), p.drive(x)
     product = decay.cumprod(1)
     return p.leave(product * (drive / product).cumsum(1))
 
 
 def spectral(p: Parts, x: Tensor) -> Tensor:
-    """A Fourier neural operator on a signal that each point makes."""
+    """Evaluate a Fourier neural operator on a signal that is computed from each point."""
     h = p.enter(x)
     for weight in p.weights:
         modes = torch.fft.rfft(h)
@@ -189,7 +188,7 @@ def spectral(p: Parts, x: Tensor) -> Tensor:
 
 
 def runge_kutta(p: Parts, x: Tensor) -> Tensor:
-    """A neural ODE, by steps of Runge and Kutta."""
+    """Evaluate a neural ODE by two Runge-Kutta steps of order 4."""
     for _ in range(2):
         a = p.field(x)
         b = p.field(x + a / 20)
@@ -199,14 +198,14 @@ def runge_kutta(p: Parts, x: Tensor) -> Tensor:
 
 
 def hamiltonian(p: Parts, x: Tensor) -> Tensor:
-    """The equations of motion that an energy gives."""
+    """Return Hamilton's equations of motion, from the gradient of a learned energy."""
     x = x if x.requires_grad else x.requires_grad_()
     (slope,) = torch.autograd.grad(p.energy(x).sum(), x, create_graph=True)
     return torch.stack([slope[:, 1], -slope[:, 0]], 1)
 
 
 def lagrangian(p: Parts, x: Tensor) -> Tensor:
-    """The acceleration that a Lagrangian of place and speed gives, by its Hessian."""
+    """Return the acceleration from a learned Lagrangian of position and velocity."""
     first, second = (
         higher_order_grad(p.action, x, order) for order in ([(1, 0)], [(0, 2), (1, 1)])
     )
@@ -215,7 +214,7 @@ def lagrangian(p: Parts, x: Tensor) -> Tensor:
 
 
 def symplectic(p: Parts, x: Tensor) -> Tensor:
-    """A SympNet of gradient modules."""
+    """Evaluate a SympNet of gradient modules."""
     q, momentum = x[:, :1], x[:, 1:]
     for weight, bias, scale in zip(p.weights, p.biases, p.scales, strict=True):
         momentum = momentum + (torch.tanh(q @ weight + bias) * scale) @ weight.T
@@ -224,7 +223,10 @@ def symplectic(p: Parts, x: Tensor) -> Tensor:
 
 
 def messages(p: Parts, x: Tensor) -> Tensor:
-    """A graph network on particles that each row places, by sums and maxima over edges."""
+    """Evaluate a graph network on particles placed by each row.
+
+    It aggregates the edges by mean and by maximum.
+    """
     place = p.enter(x).view(-1, 4, 2)
     start, end = torch.tensor([[0, 1, 2, 3, 0, 2], [1, 2, 3, 0, 2, 0]])
     edges = p.edge(torch.cat([place[:, start], place[:, end] - place[:, start]], -1)).tanh()
@@ -236,7 +238,10 @@ def messages(p: Parts, x: Tensor) -> Tensor:
 
 
 def equilibrium(p: Parts, x: Tensor) -> Tensor:
-    """A deep equilibrium, by Newton steps from a start that knows no gradient."""
+    """A deep equilibrium model, solved by 12 Newton steps from zero.
+
+    Gradients flow through all steps.
+    """
     h = torch.zeros(len(x), 4, dtype=x.dtype)
     drive = p.enter(x)
     for _ in range(12):
@@ -248,7 +253,7 @@ def equilibrium(p: Parts, x: Tensor) -> Tensor:
 
 
 def coupled(p: Parts, x: Tensor) -> Tensor:
-    """The log-density of a normalising flow of coupling layers."""
+    """Return the log-density of a normalizing flow with coupling layers."""
     log_det = 0
     for scale, shift in zip(p.scales, p.shifts, strict=True):
         kept, moved = x[:, :1], x[:, 1:]
@@ -258,13 +263,13 @@ def coupled(p: Parts, x: Tensor) -> Tensor:
 
 
 def rotated(p: Parts, x: Tensor) -> Tensor:
-    """Features turned by the exponential of a skew matrix."""
+    """Rotate learned features by the matrix exponential of a skew-symmetric matrix."""
     a = p.generator(x).view(-1, 3, 3)
     return p.leave(((a - a.mT).matrix_exp() @ p.feature).tanh())
 
 
 def principal(p: Parts, x: Tensor) -> Tensor:
-    """The principal stretches of a strain, as an energy sees them."""
+    """Return the sum of the squared eigenvalues of a strain matrix computed from each row."""
     a = p.strain(x).view(-1, 2, 2)
     return torch.linalg.eigvalsh(a + a.mT + p.rest).square().sum(1, keepdim=True)
 
@@ -273,13 +278,16 @@ def principal(p: Parts, x: Tensor) -> Tensor:
 
 
 def electrons(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Tell positions (rows, 2, 1) apart, and the distance of the two."""
+    """Return the positions of two electrons, of shape (rows, 2, 1), and their distance.
+
+    The distance is smoothed near zero.
+    """
     place = x.unsqueeze(-1)
     return place, (place[:, :1] - place[:, 1:]).square().add(0.01).sum((1, 2)).sqrt()
 
 
 def fermionic(p: Parts, x: Tensor) -> Tensor:
-    """FermiNet: the logarithm of a sum of determinants, with envelopes."""
+    """Evaluate a FermiNet: the logarithm of a sum of determinants with envelopes."""
     place, apart = electrons(x)
     mean = place.mean(1, keepdim=True).expand_as(place)
     orbitals = p.orbitals(torch.cat([place, mean], -1)).view(-1, 2, 3, 2).transpose(1, 2)
@@ -291,7 +299,7 @@ def fermionic(p: Parts, x: Tensor) -> Tensor:
 
 
 def psiformer(p: Parts, x: Tensor) -> Tensor:
-    """PsiFormer: electrons attend to each other before the determinant."""
+    """Evaluate a PsiFormer: self-attention between electrons, then a determinant."""
     place, apart = electrons(x)
     tokens = p.enter(place)
     tokens = tokens + p.attention(tokens, tokens, tokens, need_weights=False)[0].tanh()
@@ -299,13 +307,13 @@ def psiformer(p: Parts, x: Tensor) -> Tensor:
 
 
 def pauli(p: Parts, x: Tensor) -> Tensor:
-    """PauliNet: features of distances to the nuclei, and a Jastrow factor."""
+    """Evaluate a PauliNet: features of distances to the nuclei, and a Jastrow factor."""
     place, apart = electrons(x)
     far = torch.cdist(place, p.nuclei.expand(len(x), -1, -1))
     return p.jastrow((-far).exp().flatten(1)) + (-apart).exp().unsqueeze(1)
 
 
-# --- What lets rows meet
+# --- Functions whose rows depend on each other
 
 
 def across(p: Parts, x: Tensor) -> Tensor:
@@ -318,7 +326,7 @@ def centred(p: Parts, x: Tensor) -> Tensor:
 
 
 def solver(p: Parts, x: Tensor) -> Tensor:
-    """A field that all points excite."""
+    """Solve a linear system to which every row contributes."""
     return p.leave(torch.cdist(x, x + p.shift).exp().mean(1, keepdim=True))
 
 
@@ -460,9 +468,9 @@ def distances(one: Tensor, other: Tensor) -> Tensor:
 
 
 def read(picture: Tensor, grid: Tensor, **_: Any) -> Tensor:
-    """Read a picture as bicubic `grid_sample` does with aligned corners and zeros around it.
+    """Sample an image like bicubic `grid_sample` with `align_corners` and zero padding.
 
-    Each pixel counts by how far it is off, in each direction, as PyTorch's source has it.
+    The weight of a pixel is the product of cubic kernels of its distances, as in PyTorch's source.
     """
 
     def weights(places: Tensor, size: int) -> Tensor:
@@ -478,7 +486,7 @@ def read(picture: Tensor, grid: Tensor, **_: Any) -> Tensor:
 
 @contextmanager
 def written_out() -> Iterator[None]:
-    """Write out what PyTorch differentiates once or, like LayerNorm, twice, or not rightly."""
+    """Replace operations that PyTorch cannot differentiate often enough or correctly."""
     with (
         sdpa_kernel(SDPBackend.MATH),
         patch.object(functional, "layer_norm", normalised),
@@ -489,7 +497,7 @@ def written_out() -> Iterator[None]:
 
 
 def nested(network: Function, x: Tensor, order: Sequence[int]) -> Tensor:
-    """Differentiate each channel by nested calls, as one does by hand."""
+    """Return a derivative of each channel, computed by nested `torch.autograd.grad`."""
     found = []
     for channel in network(x).reshape(len(x), -1).unbind(1):
         derivative = channel
@@ -504,7 +512,7 @@ def nested(network: Function, x: Tensor, order: Sequence[int]) -> Tensor:
 
 
 def outcome(network: nn.Module, x: Tensor) -> str:
-    """Return the outcome of differentiating a network."""
+    """Return the outcome of differentiating a network, as listed in the module docstring."""
     try:
         found = higher_order_grad(network, x, ORDERS)
         whole = laplacian(network, x)
@@ -522,7 +530,7 @@ def outcome(network: nn.Module, x: Tensor) -> str:
 
 
 def slope(result: Tensor, network: nn.Module) -> Tensor:
-    """Return the gradients of a result with respect to the parameters."""
+    """Return the gradient of a nonlinear function of `result` with respect to the parameters."""
     parameters = [each for each in network.parameters() if each.requires_grad]
     total = result.cos().sum() + 0 * sum(each.sum() for each in parameters)
     found = torch.autograd.grad(total, parameters, retain_graph=True)
@@ -536,7 +544,7 @@ def is_close(one: Tensor, other: Tensor) -> bool:
 
 def main() -> None:
     """Print the outcome of each network, and the counts."""
-    warnings.simplefilter("ignore")  # of PyTorch, about transformers
+    warnings.simplefilter("ignore")  # PyTorch's, about transformers
     torch.set_default_dtype(torch.float64)
     counts = Counter[str]()
     for name, make in {**NETWORKS, **ROWS_MEET}.items():

@@ -1,6 +1,6 @@
-"""What `debug` costs: steps while it records, steps after it let go, and memory.
+"""Measure the cost of `debug`: recorded training steps, later steps, and memory.
 
-Each number is the CPU time of a step divided by that of a plain step of the same turn.
+Each ratio is the CPU time of a step divided by that of the same step without `debug`.
 """
 
 import resource
@@ -33,7 +33,7 @@ def step_of(model: nn.Module, loss: Callable[[], Tensor]) -> Step:
 
 
 def small_gpt() -> Step:
-    """Return a step of four blocks of width 128, for 4 texts of 64 tokens."""
+    """Return a training step of a GPT with four blocks of width 128, on 4 texts of 64 tokens."""
     blocks = (Block(128) for _ in range(4))
     model = nn.Sequential(nn.Embedding(256, 128), *blocks, nn.Linear(128, 256))
     tokens = torch.randint(0, 256, (4, 64))
@@ -44,7 +44,7 @@ def small_gpt() -> Step:
 
 
 def pinn() -> Step:
-    """Return a step for the heat equation at 1,000 points."""
+    """Return a training step of a PINN for the heat equation at 1,000 points."""
     widths = (nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 1))
     model, points = nn.Sequential(*widths), torch.rand(1000, 2, requires_grad=True)
 
@@ -58,26 +58,26 @@ def pinn() -> Step:
 
 
 def seconds(step: Step) -> float:
-    """Measure the CPU time of one step."""
+    """Run one step and return its CPU time in seconds."""
     return timeit.timeit(step, time.process_time, number=1)
 
 
 def print_ratios(name: str, step: Step) -> None:
-    """Print the ratios of the recorded steps, and the median of those after them."""
+    """Print the ratios of the recorded steps, and the median ratio of later steps."""
     plain = statistics.median(seconds(step) for _ in range(9))
     with debug():
         recorded = [seconds(step) / plain for _ in range(3)]
     after = []
     for _ in range(TURNS):
         before = seconds(step) + seconds(step)
-        with debug(first=10**9):  # as after it let go: it only checks
+        with debug(first=10**9):  # records nothing, as after the first steps
             after.append((seconds(step) + seconds(step)) / before)
     shown = ", ".join(f"{ratio:.1f}" for ratio in recorded)
     print(f"{name}: recorded steps {shown}; later steps {statistics.median(after):.3f}")
 
 
 def print_memory(steps: int) -> None:
-    """Print what Python's objects and the process take in the middle and at the end."""
+    """Print the memory of Python objects and of the process, halfway and at the end."""
     model = nn.Linear(8, 1)
     step = step_of(model, lambda: model(torch.ones(4, 8)).square().mean())
     tracemalloc.start()

@@ -1,14 +1,14 @@
-"""What `patch_deepxde` makes of the equations of DeepXDE's examples, which stay as they are.
+"""Measure how much `patch_deepxde` speeds up the unchanged equations of DeepXDE's examples.
 
-Networks, numbers of points and equations are those of the examples, written again for functions
-of the output. Forward pass, residual and backward pass to the parameters: milliseconds of CPU time
-with DeepXDE's own `jacobian` and `hessian` and with ours, and of the floor, which is our calls of
-operators replayed (see `replay`); then how many times ours theirs and the floor take, medians of
-turns. `off` is how far residual and gradients of the parameters are apart in double precision, as a
-share of their size: the run fails where that is more than 1e-6.
+Networks, numbers of points and equations are those of the examples. A step is a forward pass, the
+residual and a backward pass to the parameters. Columns: CPU milliseconds with DeepXDE's `jacobian`
+and `hessian`, with leafgrad's, and of the floor, which replays leafgrad's operator calls (see
+`replay`); then the ratios of DeepXDE and the floor to leafgrad. All are medians over rounds. `off`
+is the largest relative difference of residuals and gradients in double precision; the run fails if
+it exceeds 1e-6.
 
-No row is to be slower than DeepXDE, and the median 1.8 times as fast. What the floor forbids counts
-as met at 1.25 of the floor, and each line says which it is.
+The goal: no row slower than DeepXDE, and a median of 1.8 times as fast. If the floor makes that
+impossible, 1.25 times the floor is enough; each line shows which of the two applies.
 """
 
 import argparse
@@ -32,50 +32,56 @@ Equation = Callable[[Entry, Entry, Tensor, Tensor], list[Tensor]]
 
 FUNCTIONS = ("jacobian", "hessian", "clear")
 MOST_APART = 1e-6
-LEAST, MEDIAN = 1.0, 1.8  # times as fast as DeepXDE: each row, and the median of all
+LEAST, MEDIAN = 1.0, 1.8  # goals: speed relative to DeepXDE of each row, and the median
 OF_FLOOR = 1.25
 
 
 def burgers(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Carry a wave that steepens, in columns x and t."""
+    """Return the residual of Burgers' equation in the columns x and t."""
     return [j(y, x, i=0, j=1) + y * j(y, x, i=0, j=0) - 0.01 / math.pi * h(y, x, i=0, j=0)]
 
 
 def allen_cahn(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Separate phases, its start and edge built into the output."""
+    """Return the residual of the Allen-Cahn equation.
+
+    The output is transformed so that initial and boundary conditions hold exactly.
+    """
     u = x[:, 0:1] ** 2 * torch.cos(math.pi * x[:, 0:1]) + x[:, 1:2] * (1 - x[:, 0:1] ** 2) * y
     return [j(u, x, i=0, j=1) - 0.001 * h(u, x, i=0, j=0) - 5 * (u - u**3)]
 
 
 def heat(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Spread heat along a rod."""
+    """Return the residual of the heat equation in one dimension."""
     return [j(y, x, i=0, j=1) - 0.4 * h(y, x, i=0, j=0)]
 
 
 def wave(_: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Let a string swing."""
+    """Return the residual of the wave equation in one dimension."""
     return [h(y, x, i=1, j=1) - 4 * h(y, x, i=0, j=0)]
 
 
 def helmholtz(_: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Keep a wave between walls, its edge built into the output."""
+    """Return the residual of the Helmholtz equation.
+
+    The output is transformed so that the boundary condition holds exactly.
+    """
     u = (x * (1 - x)).prod(dim=1, keepdim=True) * y
     return [-h(u, x, i=0, j=0) - h(u, x, i=1, j=1) - (4 * math.pi) ** 2 * u]
 
 
 def poisson(_: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Load a membrane in the shape of an L."""
+    """Return the residual of Poisson's equation, `-Δu - 1`, used on an L-shaped domain."""
     return [-h(y, x, i=0, j=0) - h(y, x, i=1, j=1) - 1]
 
 
 def laplace_disk(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Balance a disk in polar columns."""
+    """Return the residual of Laplace's equation on a disk, in polar coordinates."""
     r = x[:, 0:1]
     return [r * j(y, x, i=0, j=0) + r**2 * h(y, x, i=0, j=0) + h(y, x, i=0, j=1)]
 
 
 def schroedinger(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Focus a light pulse, real and imaginary part."""
+    """Return the real and imaginary residuals of the nonlinear Schrödinger equation."""
     u, v = y[:, 0:1], y[:, 1:2]
     power = u**2 + v**2
     real = -j(y, x, i=1, j=1) + 0.5 * h(y, x, component=0, i=0, j=0) + power * u
@@ -83,24 +89,27 @@ def schroedinger(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
 
 
 def euler_beam(_: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Bend a beam under its load."""
+    """Return the residual of the Euler beam equation, `u'''' + 1`."""
     return [h(h(y, x), x) + 1]
 
 
 def korteweg_de_vries(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Carry a soliton."""
+    """Return the residual of the Korteweg-de Vries equation."""
     u_xxx = j(h(y, x, i=0, j=0), x, i=0, j=0)
     return [j(y, x, i=0, j=1) + 6 * y * j(y, x, i=0, j=0) + u_xxx]
 
 
 def kuramoto_sivashinsky(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Let a flame front become chaotic."""
+    """Return the residual of the Kuramoto-Sivashinsky equation."""
     u_xx = h(y, x, i=0, j=0)
     return [j(y, x, i=0, j=1) + y * j(y, x, i=0, j=0) + u_xx + h(u_xx, x, i=0, j=0)]
 
 
 def _momentum(j: Entry, h: Entry, x: Tensor, y: Tensor, viscosity: float) -> list[Tensor]:
-    """Return momentum and mass of a flow in as many columns of space as it has velocities."""
+    """Return the residuals of the Navier-Stokes equations: momentum, then continuity.
+
+    The number of space columns is the number of velocities in `y`. Another column is time.
+    """
     space = y.shape[1] - 1
     momentum = []
     for c in range(space):
@@ -114,22 +123,25 @@ def _momentum(j: Entry, h: Entry, x: Tensor, y: Tensor, viscosity: float) -> lis
 
 
 def kovasznay(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Flow behind a grid, in columns x and y."""
+    """Return the Navier-Stokes residuals for Kovasznay flow, in the columns x and y."""
     return _momentum(j, h, x, y, 1 / 20)
 
 
 def navier_stokes(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Flow behind a cylinder, in columns x, y, t."""
+    """Return the Navier-Stokes residuals for flow past a cylinder, in columns x, y, t."""
     return _momentum(j, h, x, y, 0.01)
 
 
 def beltrami(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Flow in columns x, y, z, t."""
+    """Return the Navier-Stokes residuals for Beltrami flow, in columns x, y, z, t."""
     return _momentum(j, h, x, y, 1.0)
 
 
 def elasticity(j: Entry, _: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Deform a plate: displacements and stresses are five outputs, of first order each."""
+    """Return the residuals of linear elasticity in a plate, by first derivatives only.
+
+    The five outputs are two displacements and three stresses.
+    """
     u_x, v_y = j(y, x, i=0, j=0), j(y, x, i=1, j=1)
     shear = 0.5 * (j(y, x, i=0, j=1) + j(y, x, i=1, j=0))
     stresses = [2 * u_x + v_y - y[:, 2:3], 2 * v_y + u_x - y[:, 3:4], shear - y[:, 4:5]]
@@ -138,25 +150,28 @@ def elasticity(j: Entry, _: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
 
 
 def klein_gordon(_: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Let a field swing that pulls itself back."""
+    """Return the residual of the Klein-Gordon equation."""
     return [h(y, x, i=1, j=1) - h(y, x, i=0, j=0) + y**2 - x[:, 0:1] ** 2 * x[:, 1:2].cos() ** 2]
 
 
 def diffusion_reaction(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Spread what is made on the way, its start and edge built into the output."""
+    """Return the residual of the diffusion-reaction equation.
+
+    The output is transformed so that initial and boundary conditions hold exactly.
+    """
     u = x[:, 1:2] * (math.pi**2 - x[:, 0:1] ** 2) * y + x[:, 0:1].sin()
     return [j(u, x, i=0, j=1) - h(u, x, i=0, j=0) - torch.exp(-x[:, 1:2]) * (2 * x[:, 0:1]).sin()]
 
 
 def black_scholes(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Price an option, in columns price and time left."""
+    """Return the residual of the Black-Scholes equation, in the columns price and time left."""
     s = x[:, 0:1]
     spread = 0.02 * s**2 * h(y, x, i=0, j=0)
     return [j(y, x, i=0, j=1) - spread - 0.05 * s * j(y, x, i=0, j=0) + 0.05 * y]
 
 
 def american_put(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Price an option that may be taken early: one of two conditions holds with equality."""
+    """Return the residuals of an American put option's complementarity conditions."""
     (loss,) = black_scholes(j, h, x, y)
     gain = torch.relu(1 - x[:, 0:1])
     above = y - gain
@@ -168,51 +183,57 @@ def american_put(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
 
 
 def lotka_volterra(j: Entry, _: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Let rabbits and foxes meet."""
+    """Return the two residuals of the Lotka-Volterra equations."""
     r, p = y[:, 0:1], y[:, 1:2]
     return [j(y, x, i=0) - 2 * r + 8 * r * p, j(y, x, i=1) - 4 * r * p + p]
 
 
 def ode_system(j: Entry, _: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Go round in a circle."""
+    """Return the residuals of the system `u' = v`, `v' = -u`."""
     return [j(y, x, i=0) - y[:, 1:2], j(y, x, i=1) + y[:, 0:1]]
 
 
 def second_order_ode(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Grow in two ways at once."""
+    """Return the residual of `y'' - 10 y' + 9 y = 5 x`."""
     return [h(y, x) - 10 * j(y, x) + 9 * y - 5 * x]
 
 
 def poisson_in_1d(_: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Load a string."""
+    """Return the residual of Poisson's equation in one dimension."""
     return [-h(y, x) - math.pi**2 * torch.sin(math.pi * x)]
 
 
 def lorenz(j: Entry, _: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Follow a chaotic path."""
+    """Return the three residuals of the Lorenz system."""
     a, b, c = y[:, 0:1], y[:, 1:2], y[:, 2:3]
     first, second = j(y, x, i=0) - 10 * (b - a), j(y, x, i=1) - a * (15 - c) + b
     return [first, second, j(y, x, i=2) - a * b + 8 / 3 * c]
 
 
 def operator(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Spread what is made of itself, with an operator's output at points of functions."""
+    """Return the residual of diffusion with reaction `0.01 u²`, for a DeepONet's output."""
     return [j(y, x, i=0, j=1) - 0.01 * h(y, x, i=0, j=0) - 0.01 * y**2]
 
 
 def operator_by_function(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Do so for each function, ``(functions, points)``, as DeepXDE calls the equation."""
+    """Return the residuals of each function in `y` of shape ``(functions, points)``.
+
+    DeepXDE calls the equation in this way.
+    """
     return [term for values in y for term in operator(j, h, x, values[:, None])]
 
 
 def operator_at_once(x: Tensor, y: Tensor) -> list[Tensor]:
-    """Do so for all functions in one call, as ``(points, functions)``."""
+    """Return the residuals of all functions, computed by one call of `higher_order_grad`.
+
+    `y` has the shape ``(functions, points)``, the result ``(points, functions)``.
+    """
     y_t, y_xx = higher_order_grad(y.t(), x, [(0, 1), (2, 0)])
     return [y_t - 0.01 * y_xx - 0.01 * y.t() ** 2]
 
 
 class Operator(nn.Module):
-    """A DeepONet: a trunk for points, a branch for functions."""
+    """A DeepONet: a trunk network for points and a branch network for functions."""
 
     def __init__(self, functions: int, *, is_aligned: bool) -> None:
         super().__init__()
@@ -222,7 +243,10 @@ class Operator(nn.Module):
         self.is_aligned = is_aligned
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return ``(functions, points)``, or ``(points, 1)`` where each has its own function."""
+        """Return outputs of shape ``(functions, points)``, all pairs, if `is_aligned`.
+
+        Otherwise each point has its own function, and the shape is ``(points, 1)``.
+        """
         branch, trunk = self.branch(self.sensors), self.trunk(x)
         if self.is_aligned:
             return torch.einsum("fi,pi->fp", branch, trunk)
@@ -232,7 +256,7 @@ class Operator(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """An equation, and the network and points that DeepXDE's example trains on it."""
+    """An equation of a DeepXDE example, with the example's network and number of points."""
 
     equation: Equation
     columns: int = 2
@@ -240,23 +264,23 @@ class Example:
     width: int = 0
     depth: int = 0
     points: int
-    model: Callable[[], nn.Module] | None = None  # where it is no perceptron
-    rewritten: Callable[[Tensor, Tensor], list[Tensor]] | None = None  # in one call of ours
+    model: Callable[[], nn.Module] | None = None  # if not a perceptron
+    rewritten: Callable[[Tensor, Tensor], list[Tensor]] | None = None  # uses one call of leafgrad
 
     def network(self) -> nn.Module:
-        """Make the network."""
+        """Return a new network for this example."""
         if self.model is not None:
             return self.model()
         return network(self.columns, self.width, self.depth, self.channels)
 
     def in_one_call(self, model: nn.Module, inputs: Tensor) -> Tensor:
-        """Compute the residual as it was rewritten."""
+        """Return the residual, computed by the `rewritten` equation."""
         assert self.rewritten is not None
         x = inputs.detach().requires_grad_()
         return torch.cat(self.rewritten(x, model(x)), dim=1)
 
     def way(self, functions: dict[str, Any]) -> Way:
-        """Compute the residual with `jacobian`, `hessian` and `clear` from `functions`."""
+        """Return a function that computes the residual with `functions` as `deepxde.grad`'s."""
 
         def residual(model: nn.Module, inputs: Tensor) -> Tensor:
             for name, function in functions.items():
@@ -312,7 +336,11 @@ EXAMPLES = {
 
 
 def apart(model: nn.Module, inputs: Tensor, theirs: Way, ours: Way) -> float:
-    """Say how far the two are apart, the second time that ours is asked: most at once then."""
+    """Return the largest relative difference of residuals and gradients between two ways.
+
+    It compares the second result of `ours`, because leafgrad computes most derivatives together
+    only from the second call on.
+    """
     both: list[list[Tensor]] = []
     for way in (theirs, ours, ours):
         result = way(model, inputs)
@@ -327,13 +355,16 @@ def apart(model: nn.Module, inputs: Tensor, theirs: Way, ours: Way) -> float:
 
 
 def times(turns: Turns, way: str, other: str) -> float:
-    """Return how many times the other a way takes: the median over turns."""
+    """Return the median over rounds of how many times as long `way` takes as `other`."""
     ratio: float = statistics.median(map(truediv, turns[way], turns[other]))
     return ratio
 
 
 def verdict(ratio: float, of_floor: float, target: float) -> str:
-    """Say whether a target is met, by times as fast as DeepXDE, or all but so at the floor."""
+    """Return whether `ratio` reaches `target`, or comes close enough to the floor.
+
+    Ratios are speeds relative to DeepXDE.
+    """
     if ratio >= target:
         return "met"
     if of_floor < target and ratio * OF_FLOOR >= of_floor:
@@ -342,7 +373,7 @@ def verdict(ratio: float, of_floor: float, target: float) -> str:
 
 
 def main() -> None:
-    """Print a line for each example."""
+    """Print the times, ratios and verdict of each example."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()

@@ -1,7 +1,8 @@
-"""How far derivatives are from fifty digits of mpmath, over orders, scales and dtypes.
+"""Compare derivatives with fifty-digit results of mpmath, over orders, scales and dtypes.
 
-For each function and dtype: the largest error of ``b f(a x)`` in what the dtype rounds of the
-largest value of that derivative at the points, and at which order and scales, powers of two, it is.
+For each function and dtype, print the largest error of the derivatives of ``b f(a x)``, and its
+order and scales `a` and `b` (powers of two). The unit is the rounding error of the largest value
+of that derivative at the points.
 """
 
 import argparse
@@ -39,7 +40,7 @@ FUNCTIONS: dict[str, tuple[Function, Function]] = {
     ),
 }
 ORDERS = [1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 17, 24, 35, 40]
-SCALES = {  # exponents of the factor inside, and of that outside
+SCALES = {  # exponents of the inner and the outer factor
     torch.float16: ([-8, -3, 0, 3, 8], [-8, 0, 8]),
     torch.bfloat16: ([-40, -20, -3, 0, 3, 20, 40], [-100, -20, 0, 20, 100]),
     torch.float32: ([-40, -20, -3, 0, 3, 20, 40], [-100, -20, 0, 20, 100]),
@@ -49,7 +50,7 @@ SCALES = {  # exponents of the factor inside, and of that outside
 
 @cache
 def coefficients(name: str, point: float) -> list[Any]:
-    """Return the Taylor coefficients at a point."""
+    """Return the Taylor coefficients of the function `name` at `point`, by mpmath."""
     return list(mpmath.taylor(FUNCTIONS[name][1], mpmath.mpf(point), max(ORDERS)))
 
 
@@ -64,14 +65,14 @@ def error(name: str, dtype: torch.dtype, order: int, inner: int, outer: int) -> 
     exact = [factor * coefficients(name, point)[order] for point in POINTS]
     info = torch.finfo(dtype)
     if max(map(abs, exact)) > info.max:
-        return 0.0  # where it is infinite is shown by the tests
+        return 0.0  # tests check which values are infinite
     unit = max(max(map(abs, exact)) * info.eps / 2, mpmath.mpf(info.tiny))
     pairs = zip(found[:, 0].tolist(), exact, strict=True)
     return max(float(abs(mpmath.mpf(one) - other) / unit) for one, other in pairs)
 
 
 def main() -> None:
-    """Print the worst errors."""
+    """Print the largest error for each function and dtype."""
     argparse.ArgumentParser(description=__doc__).parse_args()
     mpmath.mp.dps = 50
     torch.set_num_threads(1)

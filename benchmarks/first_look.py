@@ -1,4 +1,4 @@
-"""Compare the first picture that leafgrad and other tools write of a model: its bytes and its time.
+"""Compare the first picture of a model by leafgrad and other tools: its bytes and its time.
 
 The models are a perceptron, a small ResNet and a GPT of 12 layers. The time is the CPU time of this
 process and of programs that it starts, such as Graphviz, from the model and its input to the

@@ -1,4 +1,4 @@
-"""Measure alternatives in turns: the CPU time of a training step, and its peak memory."""
+"""Measure alternatives in interleaved rounds: the CPU time and peak memory of a training step."""
 
 import importlib
 import os
@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_map_only
 
 
 def peer(name: str) -> Any:
-    """Import another library to compare with, or print that it is not installed."""
+    """Import and return another library; if it is not installed, print that and return None."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -29,13 +29,13 @@ os.environ.setdefault("DDE_BACKEND", "pytorch")
 deepxde = peer("deepxde")
 
 Way = Callable[[nn.Module, Tensor], Tensor | None]
-Turns = Mapping[str, Sequence[float]]  # what was measured of each way, turn by turn
-Launch = tuple[Any, tuple[Any, ...], dict[str, Any]]  # an operation and what it was given
+Turns = Mapping[str, Sequence[float]]  # CPU milliseconds of each way, by round
+Launch = tuple[Any, tuple[Any, ...], dict[str, Any]]  # operation, args, kwargs
 PRODUCTS = {torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten.bmm.default}
 
 
 def network(columns: int, width: int, depth: int, channels: int = 1) -> nn.Sequential:
-    """Make a tanh perceptron with `depth` hidden layers."""
+    """Return a tanh perceptron with `depth` hidden layers."""
     layers: list[nn.Module] = [nn.Linear(columns, width), nn.Tanh()]
     for _ in range(depth - 1):
         layers += [nn.Linear(width, width), nn.Tanh()]
@@ -43,7 +43,7 @@ def network(columns: int, width: int, depth: int, channels: int = 1) -> nn.Seque
 
 
 def step(model: nn.Module, inputs: Tensor, way: Way) -> None:
-    """Run a training step without the update of the parameters."""
+    """Run a training step without the optimizer's update."""
     result = way(model, inputs)
     if result is not None:
         result.square().mean().backward()
@@ -53,17 +53,17 @@ def step(model: nn.Module, inputs: Tensor, way: Way) -> None:
 
 
 def milliseconds(model: nn.Module, inputs: Tensor, way: Way) -> float:
-    """Time one step."""
+    """Run one training step and return its CPU time in milliseconds."""
     start = time.process_time()
     step(model, inputs, way)
     return 1e3 * (time.process_time() - start)
 
 
 def take_turns(model: nn.Module, inputs: Tensor, ways: Mapping[str, Way], rounds: int) -> Turns:
-    """Time all ways in turns, each after one step of its own that is not counted.
+    """Return the CPU milliseconds of each way by round; a round runs all ways in random order.
 
-    In training a step comes after one like it, and finds the caches full of that. Each turn has an
-    order of its own all the same.
+    Each timed step follows an untimed step of the same way, so that it finds the caches as in
+    training.
     """
     times: dict[str, list[float]] = {name: [] for name in ways}
     shuffled = Random(0)
@@ -75,7 +75,7 @@ def take_turns(model: nn.Module, inputs: Tensor, ways: Mapping[str, Way], rounds
 
 
 def peak(model: nn.Module, inputs: Tensor, way: Way) -> float:
-    """Return the peak memory of PyTorch's tensors in one step, in megabytes."""
+    """Return the peak memory in megabytes that PyTorch's tensors use in one step."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         step(model, inputs, way)
     now = most = 0
@@ -87,10 +87,10 @@ def peak(model: nn.Module, inputs: Tensor, way: Way) -> float:
 
 
 def floor(coefficients: int, products: int) -> Way:
-    """Do the least that carries so many coefficients through a model, and nothing else.
+    """Return a way that does only the work needed to propagate `coefficients` through a model.
 
-    That is the step of the model itself, the matrix products of the coefficients forward and
-    backward, and per hidden layer the `products` of two coefficients that are added up.
+    That is the step of the model itself and the matrix products of the coefficients, forward and
+    backward. Each hidden layer also adds up `products` products of two coefficients.
     """
 
     def work(model: nn.Module, inputs: Tensor) -> None:
@@ -107,7 +107,7 @@ def floor(coefficients: int, products: int) -> Way:
 
 
 class _Launches(TorchDispatchMode):
-    """Records the operations that run, except views."""
+    """Records all operations that run, except views."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -123,7 +123,7 @@ class _Launches(TorchDispatchMode):
 
 
 def launches(run: Callable[[], object]) -> list[Launch]:
-    """Note the operations of what is run, as they are written down where it is compiled."""
+    """Call `run` and return its operations, except views, with their arguments."""
     noted = _Launches()
     with noted:
         run()
@@ -131,7 +131,10 @@ def launches(run: Callable[[], object]) -> list[Launch]:
 
 
 def least(run: Callable[[], object], kinds: Container[Any]) -> Callable[[], None]:
-    """Give what takes the operations of these kinds alone, of the same sizes and strides."""
+    """Return a function that repeats only those operations of `run` that are in `kinds`.
+
+    Sizes and strides stay the same.
+    """
     found = [launch for launch in launches(run) if launch[0] in kinds]
 
     @torch.no_grad()
@@ -143,7 +146,7 @@ def least(run: Callable[[], object], kinds: Container[Any]) -> Callable[[], None
 
 
 def carry(weight: Tensor, rows: int) -> None:
-    """Multiply rows by a weight, and so many gradients by it and by the rows."""
+    """Compute the three matrix products of a linear layer: one forward and two backward."""
     inputs = weight.new_ones(rows, weight.shape[1])
     gradient = inputs @ weight.t()
     gradient @ weight
@@ -151,9 +154,10 @@ def carry(weight: Tensor, rows: int) -> None:
 
 
 def per_row(turns: Turns, ours: str = "leafgrad") -> str:
-    """Lay out medians, and how many times ours each of the others takes: the median over turns.
+    """Return a table row: medians, then the ratio of each other way to `ours`.
 
-    A machine that is slower for a while is so for all ways of a turn.
+    Ratios are medians of the ratios within a round, because the machine's speed varies between
+    rounds.
     """
     cells = [f"{statistics.median(taken):9.1f}" for taken in turns.values()]
     ratios = [
@@ -165,7 +169,7 @@ def per_row(turns: Turns, ours: str = "leafgrad") -> str:
 
 
 def heading(names: Mapping[str, object] | list[str], ours: str = "leafgrad") -> str:
-    """Return the names of the columns of `per_row`."""
+    """Return the table heading for the rows that `per_row` returns."""
     cells = [f"{name:>9}" for name in names]
     ratios = [f"{name:>9}" for name in names if name != ours]
     return "".join(cells) + " |" + "".join(ratios)

@@ -24,13 +24,13 @@ Graph = tuple[Sequence[Extent], Sequence[Edge]]
 
 
 def of(trace: GraphTrace, *, fold: bool) -> Graph:
-    """Give the boxes and links of a picture."""
+    """Return the boxes and edges of the picture of a trace."""
     shown = view_of(trace, fold=fold)
     return [one.extent() for one in measure_boxes(trace, shown)], layout_edges(shown)
 
 
 class Layer(nn.Module):
-    """A block as in GPT-2, attention written out."""
+    """A transformer block as in GPT-2."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Layer(nn.Module):
         self.widen, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Attend with two heads, then go through the perceptron."""
+        """Return the result of attention with two heads and the perceptron."""
         heads = (part.unflatten(-1, (2, -1)) for part in self.attend(self.norms[0](x)).chunk(3, -1))
         q, k, v = (part.transpose(1, 2) for part in heads)
         scores = (q @ k.mT / 2).softmax(-1)
@@ -49,13 +49,13 @@ class Layer(nn.Module):
 
 
 def gpt(layers: int) -> GraphTrace:
-    """Trace a stack of them."""
+    """Return the trace of a GPT with so many layers."""
     model = nn.Sequential(nn.Linear(8, 8), *(Layer(8) for _ in range(layers)))
     return trace_graph(model(torch.ones(1, 4, 8)).mean(), names=model)
 
 
 def lstm(steps: int) -> GraphTrace:
-    """Trace a cell that is applied again and again."""
+    """Return the trace of an LSTM cell that is called `steps` times."""
     cell = nn.LSTMCell(4, 8)
     state = torch.zeros(2, 8), torch.zeros(2, 8)
     for _ in range(steps):
@@ -64,13 +64,13 @@ def lstm(steps: int) -> GraphTrace:
 
 
 def chain(count: int) -> Graph:
-    """Put boxes one under the other."""
+    """Return `count` boxes, each linked to the next one."""
     links = [Edge(source=a, target=b) for a, b in pairwise(range(count))]
     return [Extent(width=120, height=48)] * count, links
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Measure the median CPU time of a few rounds."""
+    """Return the median CPU time of a few calls of `work`, in seconds."""
     times = []
     for _ in range(ROUNDS):
         start = time.process_time()
@@ -80,7 +80,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def with_dot(graph: Graph) -> float | None:
-    """Return the CPU time of Graphviz; None if it is missing or takes over a minute."""
+    """Return the CPU seconds of Graphviz; None if it is missing, fails or takes over a minute."""
     if shutil.which("dot") is None:
         return None
     boxes, links = graph
@@ -101,7 +101,7 @@ def with_dot(graph: Graph) -> float | None:
 
 
 def main() -> None:
-    """Print a line a graph."""
+    """Print a table row for each graph."""
     torch.set_num_threads(1)
     graphs = {
         "chain": chain(10_000),

@@ -1,8 +1,8 @@
-"""Measure the cost of a search for NaN in each training step, in turns with a plain step.
+"""Measure the cost of searching for NaN in each training step, relative to a plain step.
 
-PyTorch's own ``detect_anomaly`` checks gradients for NaN alone; ``record(values=True)`` sums up the
-values of the forward pass, which is what `diagnose` needs of a step. `diagnose` itself is called
-once, of a step that went wrong: the last column of ratios is that one call.
+PyTorch's ``detect_anomaly`` checks only gradients for NaN. ``record(values=True)`` summarizes the
+values of the forward pass, which `diagnose` needs. `diagnose` is called only for a step that went
+wrong: the last column of ratios includes this one call.
 """
 
 import statistics
@@ -20,19 +20,19 @@ ROUNDS = 21
 
 
 def perceptron() -> tuple[nn.Module, Tensor]:
-    """Make a network of eight wide layers."""
+    """Return a network of eight wide layers and its input."""
     layers = [layer for _ in range(8) for layer in (nn.Linear(512, 512), nn.Tanh())]
     return nn.Sequential(*layers), torch.randn(256, 512)
 
 
 def small_perceptron() -> tuple[nn.Module, Tensor]:
-    """Make a network of very cheap operations."""
+    """Return a network of very cheap operations and its input."""
     layers = [layer for _ in range(8) for layer in (nn.Linear(32, 32), nn.Tanh())]
     return nn.Sequential(*layers), torch.randn(32, 32)
 
 
 def transformer() -> tuple[nn.Module, Tensor]:
-    """Make 12 blocks that are written out."""
+    """Return a network of 12 hand-written transformer blocks and its input."""
     return nn.Sequential(*(Block(128) for _ in range(12))), torch.randn(4, 64, 128)
 
 
@@ -40,25 +40,25 @@ MODELS = {"8 x 512": perceptron, "8 x 32": small_perceptron, "12 blocks of 128":
 
 
 def plain(model: nn.Module, batch: Tensor) -> None:
-    """Take a step without the update."""
+    """Run forward and backward."""
     model(batch).square().mean().backward()
 
 
 def anomaly(model: nn.Module, batch: Tensor) -> None:
-    """Take a step in PyTorch's mode."""
+    """Run forward and backward under `torch.autograd.detect_anomaly`."""
     with torch.autograd.detect_anomaly(check_nan=True):
         model(batch).square().mean().backward()
 
 
 def recorded(model: nn.Module, batch: Tensor) -> None:
-    """Take a step whose values are recorded."""
+    """Run forward and backward under `record(values=True)`."""
     with record(values=True):
         loss = model(batch).square().mean()
     loss.backward()
 
 
 def hunted(model: nn.Module, batch: Tensor) -> None:
-    """Run a step and search for the origin of a NaN."""
+    """Run a recorded step, then `diagnose` a NaN."""
     with record(values=True) as recording:
         loss = model(batch).square().mean()
     diagnose(loss, model, recording=recording, gradients=True)
@@ -74,14 +74,14 @@ WAYS: dict[str, Callable[[nn.Module, Tensor], None]] = {
 
 
 def seconds(way: Callable[[nn.Module, Tensor], None], model: nn.Module, batch: Tensor) -> float:
-    """Measure the CPU time of one step."""
+    """Run one step and return its CPU time in seconds."""
     start = time.process_time()
     way(model, batch)
     return time.process_time() - start
 
 
 def main() -> None:
-    """Print the median of the ratios to the plain step of the same round."""
+    """Print the median ratios of each way to the plain step of the same round."""
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore", message="Anomaly Detection")
     print(f"{'':18}" + "".join(f"{name:>21}" for name in [*WAYS][1:]))

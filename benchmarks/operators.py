@@ -1,11 +1,11 @@
-"""What becomes of each of PyTorch's operators: run this for the counts.
+"""Check the derivatives of each of PyTorch's operators, and count the outcomes.
 
-Each sample input of an operator is moved along two directions at once, and the derivatives of
-what comes out, in the two columns, are compared with those of nested reverse mode. Where the
-input has rows and the output has as many, each row is moved by itself as well; an operator that
-lets rows meet is rightly refused there, which says nothing of the operator.
+Each sample input of an operator is shifted along two directions at once. The derivatives of the
+outputs with respect to the two shifts are compared with those of nested reverse mode. If input and
+output have the same number of rows, each row is also shifted separately. Operators whose output
+rows depend on other input rows are rightly refused there: "rows meet" is not a fault.
 
-Counted are operators, each by the worst that becomes of any of its cases.
+An operator counts by the worst outcome of its cases.
 """
 
 import argparse
@@ -26,29 +26,30 @@ CHANNELS = 3  # of each output, as reverse mode takes them one by one
 ORDERS = [(1, 0), (2, 0), (1, 1), (0, 3)]
 TWICE = {"logcumsumexp"}  # nested reverse mode returns NaN from the third derivative on
 ROWS_MEET, LEFT_OUT = "rows meet", "left out"
-# From best to worst. Alone is a rule where nested reverse mode has no answer.
+# In the order that `worst` uses; the first two say nothing about the operator.
+# "rule alone": our rule has an answer and nested reverse mode has none.
 OUTCOMES = (LEFT_OUT, ROWS_MEET, "rule", "rule alone", "fallback", "refused", "differs")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """An operator's sample, as a function of points with two columns."""
+    """A sample input of an operator, shifted by `points` along two directions."""
 
     operator: Any
     sample: Any
     points: Tensor
 
     def outputs(self) -> list[Tensor]:
-        """Evaluate the operator where the points move its input."""
+        """Return the operator's float64 outputs for the shifted input."""
         moved = self.moved(self.sample.input)
         with torch.random.fork_rng():
-            torch.default_generator.manual_seed(0)  # torch.manual_seed would format three stacks
+            torch.default_generator.manual_seed(0)  # faster than torch.manual_seed
             results = self.operator(moved, *self.sample.args, **self.sample.kwargs)
         results = results if isinstance(results, list | tuple) else [results]
         return [result for result in results if _is_plain(result)]
 
     def moved(self, tensor: Any) -> Any:
-        """Add what two directions move the tensor by, or each tensor of a list."""
+        """Return the tensor, or each tensor of a list, shifted by `points` along two directions."""
         if not isinstance(tensor, Tensor):
             return [self.moved(item) for item in tensor]
         number = torch.arange(tensor.numel(), dtype=tensor.dtype).reshape(tensor.shape)
@@ -64,7 +65,7 @@ def _is_plain(result: Any) -> bool:
 
 
 def cases(operator: Any, samples: int) -> Iterator[Case]:
-    """Yield some of an operator's samples, unbatched, and with rows where there are any."""
+    """Yield the cases of the first samples: shifted as a whole, and row by row where possible."""
     for sample in islice(operator.sample_inputs("cpu", torch.float64), samples):
         yield Case(operator=operator, sample=sample, points=torch.zeros(2, dtype=torch.float64))
         if isinstance(sample.input, Tensor) and sample.input.dim() and sample.input.shape[0] > 1:
@@ -73,13 +74,13 @@ def cases(operator: Any, samples: int) -> Iterator[Case]:
 
 
 def outcome(case: Case) -> str:
-    """Return the outcome of a case."""
+    """Return the worst outcome of a case's outputs."""
     points = case.points.requires_grad_()
     return worst(_outcome(number, case, points) for number in range(_count(case)))
 
 
 def worst(outcomes: Iterable[str]) -> str:
-    """Give the worst of some outcomes; what is left out, or rightly refused, counts last."""
+    """Return the outcome that comes last in `OUTCOMES`; LEFT_OUT if there are none."""
     return max(outcomes, key=OUTCOMES.index, default=LEFT_OUT)
 
 
@@ -112,7 +113,7 @@ def _outcome(number: int, case: Case, points: Tensor) -> str:
 
 
 def _derivatives(output: Tensor, points: Tensor, method: Any) -> tuple[Tensor, ...] | str:
-    """Return the derivatives, or the reason why there are none."""
+    """Return the derivatives of the orders in `ORDERS`, or the error message."""
     try:
         return higher_order_grad(
             output, points, ORDERS, method=method, create_graph=False, allow_unused=True
@@ -131,7 +132,7 @@ def _is_close(one: Tensor, two: Tensor) -> bool:
 
 
 def operators() -> list[Any]:
-    """Return the operators that are differentiable in float64."""
+    """Return PyTorch's operators that support autograd and float64."""
     return [
         operator
         for operator in op_db
@@ -140,14 +141,14 @@ def operators() -> list[Any]:
 
 
 def sweep(samples: int) -> Iterator[tuple[str, Counter[str]]]:
-    """Yield the name of each operator, and how many of its cases fare how."""
+    """Yield the name of each operator, and the number of its cases by outcome."""
     for operator in operators():
         found = Counter(map(outcome, cases(operator, samples)))
         yield f"{operator.name} {operator.variant_test_name}".strip(), found
 
 
 def main() -> None:
-    """Print what becomes of the cases of each operator, and how many operators fare how."""
+    """Print the outcomes of each operator, and the number of operators and cases by outcome."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=SAMPLES, help="of each operator")
     operators_by, cases_by = Counter[str](), Counter[str]()

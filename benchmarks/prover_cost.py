@@ -1,7 +1,7 @@
-"""What proving a site costs beside the usual way: MyST-NB executing the same pages by force.
+"""Compare the cost of building a site with sphinx-claims and with MyST-NB in force mode.
 
-Interleaved runs of one job each; CPU time (all child processes) and wall-clock time, medians.
-Sphinx alone, with nothing executed, is the floor of every build.
+The figures are medians of CPU time (all child processes) and wall-clock time. Runs use one job
+each and are interleaved. Sphinx without executing anything is the floor of every build.
 """
 
 import argparse
@@ -34,7 +34,7 @@ PLAIN = {
     r"\{(claim|value)\}(`[^`]+`)": r"\2",
     r"^```\{claims-(ledger|total)\}\n(.*\n)*?```$": "",
 }
-"""What only sphinx_claims reads, and what says it to MyST-NB."""
+"""Patterns that only sphinx_claims understands, and their replacements for MyST-NB."""
 
 CLAIM = """
 :::{{claim}} {1}/gradient-{0}
@@ -66,7 +66,7 @@ def main() -> None:
 
 
 def small_site(folder: Path, pages: int, cells: int) -> Path:
-    """Write pages of one import and some gradients each."""
+    """Write a site whose pages have `cells` cells: an import, then claims about gradients."""
     folder.mkdir()
     (folder / "conf.py").write_text('extensions = ["sphinx_claims"]\n')
     table = "[tool.claims]\npages = ['.']\npreload = ['torch']\n"
@@ -81,7 +81,7 @@ def small_site(folder: Path, pages: int, cells: int) -> Path:
 
 
 def report(title: str, docs: Path, rounds: int) -> None:
-    """Run every way to build `docs`, in turn; print the medians and their ratios to the usual."""
+    """Run every way to build `docs`, in turn; print medians and their ratios to MyST-NB's."""
     with tempfile.TemporaryDirectory() as folder:
         ways = commands(docs, Path(folder))
         taken = [[cost(command, docs) for command in ways.values()] for _ in range(rounds)]
@@ -96,7 +96,7 @@ def report(title: str, docs: Path, rounds: int) -> None:
 
 
 def commands(docs: Path, folder: Path) -> dict[str, list[str]]:
-    """Give the ways to build or judge `docs`."""
+    """Return the commands that build or verify `docs`, by name."""
     plain, off = (plain_copy(docs, folder / mode, mode) for mode in ("force", "off"))
     return {
         USUAL: [*SPHINX, str(plain), f"{folder}/usual"],
@@ -107,7 +107,7 @@ def commands(docs: Path, folder: Path) -> dict[str, list[str]]:
 
 
 def seconds_to_verdict(docs: Path, saves: int) -> list[float]:
-    """Save a page that is being watched, again and again; return how long each verdict takes."""
+    """Save a watched page `saves` times; return the seconds until each verdict."""
     page, seconds = docs / "page1.md", []
     with subprocess.Popen(
         [*PROVER, "watch"], stdout=subprocess.PIPE, text=True, cwd=docs
@@ -125,7 +125,7 @@ def seconds_to_verdict(docs: Path, saves: int) -> list[float]:
 
 
 def plain_copy(docs: Path, folder: Path, mode: str) -> Path:
-    """Write the pages into `folder` as the usual way knows them; return where they are."""
+    """Copy the site to `folder`, rewritten for MyST-NB; return the folder of its pages."""
     copied = Path(shutil.copytree(docs, folder / "docs", ignore=shutil.ignore_patterns("_build")))
     for file in ("README.md", "CHANGELOG.md"):
         shutil.copy(ROOT / file, folder)
@@ -140,7 +140,7 @@ def plain_copy(docs: Path, folder: Path, mode: str) -> Path:
 
 
 def cost(command: list[str], folder: Path) -> Cost:
-    """Run a command; return the seconds of CPU that it and its children took, and of waiting."""
+    """Run a command; return the CPU seconds of it and its children, and the wall-clock seconds."""
     start, before = time.perf_counter(), cpu_of_children()
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     wall, cpu = time.perf_counter() - start, cpu_of_children() - before
@@ -150,7 +150,7 @@ def cost(command: list[str], folder: Path) -> Cost:
 
 
 def cpu_of_children() -> float:
-    """Return the seconds of CPU of all processes that ended and were waited for."""
+    """Return the CPU seconds of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

@@ -1,14 +1,14 @@
 """Compare three public scripts with leafgrad rewrites: lines, seconds and losses.
 
-Give it a folder with clones of ``lululxvi/deepxde``, ``jayroxis/PINNs`` and ``mathLab/PINA``, under
-the second half of these names, and install ``pina-mathlab``. Each script is cut short
-and its pictures are left out; its points are fewer where it says so below. Original and rewrite run
-by turns, each in its own process. L-BFGS runs in double precision: in single precision it
-amplifies rounding errors, and two runs of one function drift apart.
+The argument is a folder with clones of ``lululxvi/deepxde``, ``jayroxis/PINNs`` and
+``mathLab/PINA``, named `deepxde`, `PINNs` and `PINA`. Install ``pina-mathlab`` too. Each script
+trains for fewer iterations, some with fewer points, and shows no pictures. Original and rewrite
+take turns, each in its own process. L-BFGS runs in double precision: in single precision it
+amplifies rounding errors, and two equivalent runs drift apart.
 
-Lines are those that compute derivatives and the residual. Seconds are CPU time of the training,
-medians, and the ratio is the median of those of each turn. `apart` is the largest difference of two
-losses, as a share of them: the run fails where it is more than 1e-3.
+Lines are those that compute derivatives and the residual. Seconds are the median CPU time of the
+training, and the ratio is the median over rounds. `apart` is the largest relative difference of
+the losses: the run fails if it exceeds 1e-3.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 MOST_APART = 1e-3
 
-# Replace what trains by what is timed: a script leaves its losses in LOSSES.
+# Replaces the call that trains. Each script also stores its losses in LOSSES.
 TIMED = "import time; _at = time.process_time(); {}; SECONDS = time.process_time() - _at"
 REPORT = "\nimport json; print('\\nRESULT', json.dumps([SECONDS, LOSSES]))\n"
 
@@ -51,14 +51,14 @@ BELTRAMI = """def pde(x, u):
 
 
 class Script(NamedTuple):
-    """A script of others: what it is cut to, and what leafgrad puts in place of which lines."""
+    """A public script: how to shorten it, and leafgrad code to replace some of its lines."""
 
     path: str
-    begin: str  # of the lines that are rewritten
-    end: str  # the first line below them
+    begin: str  # how the lines to rewrite begin
+    end: str  # how the first line below them begins
     new: str
-    short: dict[str, str]  # what is replaced in original and rewrite
-    stop: str  # nothing from here on is run
+    short: dict[str, str]  # replacements in both original and rewrite
+    stop: str  # nothing from this line on is run
     imports: str = "higher_order_grad"
 
 
@@ -88,7 +88,7 @@ SCRIPTS = {
         new="        u_t, u_x, u_xx = higher_order_grad(u, (x, t), [(0, 1), (1, 0), (2, 0)])\n",
         short={
             "from pyDOE import lhs\n": "",
-            "lhs(2, N_f)": "np.random.rand(N_f, 2)",  # pyDOE draws without a seed
+            "lhs(2, N_f)": "np.random.rand(N_f, 2)",  # pyDOE cannot be seeded
             "import matplotlib.pyplot as plt\n": "LOSSES = []; torch.manual_seed(1234)\n"
             "torch.set_default_dtype(torch.float64)\n",
             ".float()": ".double()",
@@ -121,7 +121,7 @@ SCRIPTS = {
 
 
 def read(path: Path) -> str:
-    """Return the code of a script or of a notebook."""
+    """Return the code of a script, or of the code cells of a notebook."""
     text = path.read_text("utf-8")
     if path.suffix != ".ipynb":
         return text
@@ -130,7 +130,7 @@ def read(path: Path) -> str:
 
 
 def between(text: str, script: Script) -> tuple[str, str, str]:
-    """Return the code before the rewritten lines, these lines, and the code after them."""
+    """Return the code before the lines to rewrite, these lines, and the code after them."""
     before, begin, rest = text.partition(script.begin)
     old, end, after = rest.partition(script.end)
     if not begin or not end:
@@ -139,7 +139,7 @@ def between(text: str, script: Script) -> tuple[str, str, str]:
 
 
 def versions(text: str, script: Script) -> dict[str, str]:
-    """Return the original and the rewrite, both cut short."""
+    """Return the original and the rewrite of a script, both shortened."""
     text = text.partition(script.stop)[0]
     for old, new in script.short.items():
         if old not in text:
@@ -156,7 +156,7 @@ def versions(text: str, script: Script) -> dict[str, str]:
 
 
 def run(code: str, folder: Path) -> tuple[float, list[float]]:
-    """Run a script in its folder, and return its seconds and losses."""
+    """Run `code` in `folder`; return the CPU seconds of the training and the losses."""
     with TemporaryDirectory() as scratch:
         file = Path(scratch, "script.py")
         file.write_text(code, "utf-8")
@@ -171,12 +171,12 @@ def run(code: str, folder: Path) -> tuple[float, list[float]]:
 
 
 def lines(code: str) -> int:
-    """Count the lines that are neither empty nor a comment."""
+    """Count the lines that are neither empty nor comments."""
     return sum(bool(line.strip()) and line.strip()[0] != "#" for line in code.splitlines())
 
 
 def compare(name: str, script: Script, clones: Path, turns: int) -> bool:
-    """Print a line, and return whether the losses agree."""
+    """Print a table row for a script; return whether the losses agree."""
     text = read(clones / script.path)
     old, new = lines(between(text, script)[1]), lines(script.new)
     seconds: dict[str, list[float]] = {"original": [], "rewrite": []}
@@ -200,7 +200,7 @@ def compare(name: str, script: Script, clones: Path, turns: int) -> bool:
 
 
 def main() -> None:
-    """Compare all three, or those that are named."""
+    """Compare all three scripts, or those named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("clones", nargs="?", type=Path, help="the folder with the three clones")
     parser.add_argument("--turns", type=int, default=5)

@@ -1,8 +1,8 @@
-"""What `record` costs: forward passes and training steps with and without it, in turns.
+"""Measure the cost of `record`: forward passes and training steps with and without it.
 
-The limits for a forward pass of PyTorch's own layers at the larger size are 1.15 for lines and
-modules and 1.05 for modules alone. A training step of the small GPT may take 2 times as long.
-Hooks on all modules and a ``TorchFunctionMode`` that do nothing are the floor.
+A forward pass of PyTorch's own layers at the larger size may take 1.15 times as long when lines
+and modules are recorded, and 1.05 times for modules only. A training step of the small GPT may
+take twice as long. The floor is hooks on all modules and a ``TorchFunctionMode`` that do nothing.
 """
 
 import statistics
@@ -26,18 +26,18 @@ ROUNDS = 41
 
 
 class Nothing(TorchFunctionMode):
-    """Calls every function unchanged."""
+    """A mode that calls every function unchanged."""
 
     def __torch_function__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
-        """Call the function."""
+        """Return the result of `func`."""
         return func(*args, **(kwargs or {}))
 
 
 @contextmanager
 def idle_hooks() -> Iterator[None]:
-    """Let each module tell that it begins and ends."""
+    """Add hooks that do nothing before and after each module's forward pass."""
     begin = register_module_forward_pre_hook(lambda *_: None)
     end = register_module_forward_hook(lambda *_: None, always_call=True)
     try:
@@ -49,7 +49,7 @@ def idle_hooks() -> Iterator[None]:
 
 @contextmanager
 def idle_hooks_and_mode() -> Iterator[None]:
-    """Let each call tell of itself as well."""
+    """Add hooks that do nothing, and a `TorchFunctionMode` that changes nothing."""
     with idle_hooks(), Nothing():
         yield
 
@@ -64,25 +64,25 @@ WAYS: dict[str, Callable[[], AbstractContextManager[object]]] = {
 
 
 def transformer(width: int) -> nn.Module:
-    """Stack 12 of PyTorch's own layers."""
+    """Return a stack of 12 of PyTorch's transformer layers."""
     layer = nn.TransformerEncoderLayer(width, nhead=4, dim_feedforward=4 * width, batch_first=True)
     return nn.TransformerEncoder(layer, num_layers=12, enable_nested_tensor=False)
 
 
 def blocks(width: int) -> nn.Module:
-    """Stack 12 layers that are written out in a user's file."""
+    """Return a stack of 12 hand-written transformer blocks."""
     return nn.Sequential(*(Block(width) for _ in range(12)))
 
 
 class Attention(nn.Module):
-    """Causal self-attention, written out as in small GPTs."""
+    """Causal self-attention, hand-written as in small GPTs."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
         self.project, self.back = nn.Linear(width, 3 * width), nn.Linear(width, width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Mix the steps of 4 heads."""
+        """Return the result of attention with 4 heads."""
         batch, steps, width = x.shape
         heads = [
             part.view(batch, steps, 4, width // 4).transpose(1, 2)
@@ -97,7 +97,7 @@ class Attention(nn.Module):
 
 
 class GPTBlock(nn.Module):
-    """Attend, then transform each step."""
+    """A transformer block: attention and a perceptron, each with a skip connection."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -108,13 +108,13 @@ class GPTBlock(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Add both parts to the input."""
+        """Return `x` plus the results of attention and the perceptron."""
         x = x + self.attention(self.first(x))
         return x + self.mlp(self.second(x))  # type: ignore[no-any-return]
 
 
 def gpt() -> Callable[[], None]:
-    """Train a GPT of 4 layers on one batch of tokens."""
+    """Return a function that trains a GPT of 4 layers for one step on a batch of tokens."""
     embed, head = nn.Embedding(64, 64), nn.Linear(64, 64)
     model = nn.Sequential(embed, *(GPTBlock(64) for _ in range(4)), nn.LayerNorm(64), head)
     tokens = torch.randint(64, (4, 32))
@@ -124,7 +124,7 @@ def gpt() -> Callable[[], None]:
 
 
 def pinn() -> Callable[[], None]:
-    """Train a network to solve the heat equation."""
+    """Return a function that trains a PINN for the heat equation for one step."""
     model = nn.Sequential(
         nn.Linear(2, 32), nn.Tanh(), nn.Linear(32, 32), nn.Tanh(), nn.Linear(32, 1)
     )
@@ -141,7 +141,7 @@ def pinn() -> Callable[[], None]:
 
 
 class Residual(nn.Module):
-    """Two convolutions beside a way around them."""
+    """Two convolutions with a skip connection."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -154,12 +154,12 @@ class Residual(nn.Module):
         )
 
     def forward(self, x: Tensor) -> Tensor:
-        """Add the input to what the layers make of it."""
+        """Return `x` plus the result of the convolutions."""
         return torch.relu(x + self.layers(x))
 
 
 def cnn() -> Callable[[], None]:
-    """Train a small network of residual blocks on one batch of images."""
+    """Return a function that trains a small residual network for one step on a batch of images."""
     images, labels = torch.rand(8, 3, 16, 16), torch.randint(10, (8,))
     model = nn.Sequential(
         nn.Conv2d(3, 16, 3, padding=1),
@@ -172,7 +172,7 @@ def cnn() -> Callable[[], None]:
 
 
 def train(model: nn.Module, loss: Callable[[], Tensor]) -> Callable[[], None]:
-    """Return what makes one step of training."""
+    """Return a function that runs one training step."""
     optimizer = torch.optim.AdamW(model.parameters())
 
     def step() -> None:
@@ -193,7 +193,7 @@ MODELS = {
 
 
 def seconds(work: Callable[[], object], way: Callable[[], AbstractContextManager[object]]) -> float:
-    """Measure the CPU time of one run."""
+    """Run `work` once in the context `way`; return its CPU time in seconds."""
     start = time.process_time()
     with way():
         work()
@@ -201,7 +201,7 @@ def seconds(work: Callable[[], object], way: Callable[[], AbstractContextManager
 
 
 def main() -> None:
-    """Print the medians of the ratios to the plain run of the same round."""
+    """Print the median ratios of each way to the plain run of the same round."""
     torch.set_num_threads(1)
     for name, prepare in STEPS.items():
         compare(f"a training step of the {name}", prepare())
@@ -212,7 +212,7 @@ def main() -> None:
 
 
 def compare(name: str, work: Callable[[], object]) -> None:
-    """Print what each way takes."""
+    """Print the time of `work` for each way."""
     rounds = [[seconds(work, way) for way in WAYS.values()] for _ in range(ROUNDS)]
     print(f"{name}, {1e3 * statistics.median(plain for plain, *_ in rounds):.1f} ms plain")
     for way, runs in zip(WAYS, zip(*rounds, strict=True), strict=True):

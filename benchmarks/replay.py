@@ -1,9 +1,9 @@
-"""A floor: the calls of PyTorch's operators that a training step makes, and nothing else.
+"""Replay only the operator calls of a training step, as a floor for its time.
 
-They are written down once, and then made again one after the other from Python, on tensors that
-are let go of as early as in the step. What the step takes beyond that is the Python around them. A
-call takes about a microsecond more from Python than from PyTorch's own backward: this is a floor
-for a sequence of operators, and a small step of another one may be below it.
+The calls are recorded once and then repeated from Python. Tensors are freed as early as in the
+step. Any time that the step takes beyond that is spent in its Python code. A call from Python takes
+about a microsecond longer than one from PyTorch's backward pass. So another sequence of operators
+may be faster than this floor if the step is small.
 """
 
 from collections.abc import Callable
@@ -18,18 +18,18 @@ from torch.utils._pytree import tree_leaves, tree_map_only
 
 
 class Place(int):
-    """The slot of a tensor that an earlier call returned."""
+    """The number of a tensor that an earlier call returned."""
 
 
 class Call(NamedTuple):
-    """A call of an operator, with places for tensors that were made on the way."""
+    """An operator call; a `Place` stands for each tensor that an earlier call returned."""
 
     operator: Callable[..., Any]
     arguments: tuple[Any, ...]
     options: dict[str, Any]
-    are_placed: bool  # whether a place is among the arguments
+    are_placed: bool  # whether an argument contains a `Place`
     results: list[int]
-    last: list[int]  # places that no later call reads
+    last: list[int]  # tensors to free: no later call reads them
 
 
 class Tape(TorchDispatchMode):
@@ -40,13 +40,13 @@ class Tape(TorchDispatchMode):
         self.calls: list[tuple[Any, Any, Any, Any]] = []
 
     def __torch_dispatch__(self, operator: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Call the operator."""
+        """Call the operator and record the call."""
         result = operator(*args, **(kwargs or {}))
         self.calls.append((operator, args, kwargs or {}, result))
         return result
 
     def program(self) -> list[Call]:
-        """Return the calls, each tensor that one of them made in a place of its own."""
+        """Return the recorded calls, with a `Place` for each tensor that one of them returned."""
         places: dict[int, int] = {}
         last: dict[int, int] = {}
         found: list[Call] = []
@@ -71,8 +71,8 @@ class Tape(TorchDispatchMode):
 
 
 def replay(model: nn.Module, inputs: Tensor, way: Way) -> Way:
-    """Return a way that makes the calls of one step again; a step was made before."""
-    # leafgrad takes other kernels where a mode sees its operators, so it is not told of this one.
+    """Run one step; return a way that repeats its operator calls."""
+    # leafgrad uses other kernels if a mode intercepts its operators, so hide this mode from it.
     with patch("leafgrad._autograd.is_intercepted", lambda: False), Tape() as tape:
         step(model, inputs, way)
     program = tape.program()
@@ -96,7 +96,7 @@ def replay(model: nn.Module, inputs: Tensor, way: Way) -> Way:
 
 
 def _filled(argument: Any, tensors: dict[int, Any]) -> Any:
-    """Replace slots by the tensors stored in them."""
+    """Return `argument` with each `Place` replaced by its tensor."""
     if isinstance(argument, Place):
         return tensors[argument]
     if isinstance(argument, list | tuple):

@@ -1,6 +1,6 @@
-"""Train the network of the PINN chapter once for each weight of the residual.
+"""Train the network of the PINN chapter once for each weight of the residual loss.
 
-Usage: ``python benchmarks/residual_weight.py``; it writes what its live figure shows.
+Usage: ``python benchmarks/residual_weight.py``; it writes the data of the chapter's live figure.
 """
 
 import json
@@ -18,7 +18,7 @@ STEPS = 1500
 
 
 def train(weight: float) -> dict[str, object]:
-    """Return the solution after the training, and how far it misses the equation and the ends."""
+    """Return the solution after training, and its errors in the equation and at the ends."""
     torch.manual_seed(0)
     layers = nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1)
     net = nn.Sequential(*layers).double()
@@ -46,17 +46,17 @@ def train(weight: float) -> dict[str, object]:
 
 
 def exact() -> Tensor:
-    """Return the solution at these places."""
+    """Return the exact solution at `places()`."""
     return torch.sin(math.pi * places()) + places()
 
 
 def places() -> Tensor:
-    """Return where the solutions are compared; every other one is drawn."""
+    """Return the positions at which solutions are compared; every other one is drawn."""
     return torch.linspace(0.0, 1.0, 41, dtype=torch.float64).reshape(-1, 1)
 
 
 def main() -> None:
-    """Train all, and write the curves."""
+    """Train with each weight, and write the curves."""
     curves = {
         "exact": [round(u, 3) for u in exact()[::2].flatten().tolist()],
         "solutions": [train(10**power) for power in POWERS],

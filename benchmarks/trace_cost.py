@@ -1,12 +1,13 @@
-"""What `trace_graph` costs beside a bare walk and beside torchviz, and what it takes in memory.
+"""Compare the time of `trace_graph` with a bare walk and with torchviz, and measure its memory.
 
-Each way looks at a graph that is new, as in use, and at one that Python has looked at before: to
-wrap a node in a Python object takes longer than anything else that a bare walk does. "reads" is the
-walk with nothing but PyTorch's own reads of what is told: about the least that there is to do.
-Ways take turns, figures are medians over turns of CPU time or of how many times another's it is, a
-graph gets as many rounds as fit into `SECONDS`, and names of graphs that are given choose among
-them; ``forms`` stands for what it takes to write a trace in each of its forms, ``describe`` for
-tensors. Before each look the garbage is collected, so that nobody pays for what others have left.
+Each way traverses a new graph, as in use, and one that was already traversed. The first time is
+slower because PyTorch then creates a Python object for each node. "reads" is the walk plus reading
+the attributes that a trace reports: about the least work possible. Ways take turns, and figures
+are medians of CPU times or of ratios. Each graph gets as many rounds as fit into `SECONDS`.
+Garbage is collected before each measurement.
+
+Arguments are names of graphs to measure. ``forms`` measures writing a trace in each of its forms,
+and ``describe`` measures describing tensors. Without arguments, everything is measured.
 """
 
 import gc
@@ -25,12 +26,12 @@ from torch import nn
 from leafgrad import GraphTrace, describe_tensor, trace_graph
 from tests.models import Run, run_lstm, run_resnet, run_transformer
 
-SECONDS = 6  # of CPU time for the rounds of one graph, the first of which is always finished
+SECONDS = 6  # of CPU time for all rounds of one graph; the first always runs to its end
 MOST_ROUNDS = 31
 
 
 def chain(steps: int) -> torch.Tensor:
-    """Apply one operation after another."""
+    """Return the result of `steps` operations, one applied to the other."""
     x = torch.ones(1, requires_grad=True)
     for _ in range(steps):
         x = x.sin()
@@ -38,7 +39,7 @@ def chain(steps: int) -> torch.Tensor:
 
 
 def diamonds(count: int) -> torch.Tensor:
-    """Part and join again and again."""
+    """Return the result of `count` sums of two branches, one after the other."""
     x = torch.ones(1, requires_grad=True)
     for _ in range(count):
         x = x.sin() + x.cos()
@@ -46,7 +47,7 @@ def diamonds(count: int) -> torch.Tensor:
 
 
 def leaves(count: int) -> torch.Tensor:
-    """Use many leaves at once."""
+    """Return a sum over `count` leaves."""
     return torch.stack([torch.ones(1, requires_grad=True) for _ in range(count)]).sum()
 
 
@@ -68,7 +69,7 @@ HUGE: dict[str, Callable[[], torch.Tensor]] = {
 
 
 def nodes_of(y: Any) -> set[Any]:
-    """Find the nodes, which is the least that any reader of a graph does."""
+    """Return all nodes of the graph of `y`: the least that any reader of a graph does."""
     seen = {y.grad_fn}
     ahead = [y.grad_fn]
     while ahead:
@@ -80,7 +81,10 @@ def nodes_of(y: Any) -> set[Any]:
 
 
 def read_structure(y: Any) -> set[Any]:
-    """Read when each node was made and what PyTorch's copy says of what it made."""
+    """Read each node's sequence number and the shape, dtype and device in its input metadata.
+
+    Return the nodes.
+    """
     nodes = nodes_of(y)
     for node in nodes:
         node._sequence_nr()  # noqa: SLF001
@@ -90,7 +94,7 @@ def read_structure(y: Any) -> set[Any]:
 
 
 def read_saved(y: Any) -> None:
-    """Read of each tensor that a node saved what is told of it as well."""
+    """Read the structure, and the memory, version, shape and dtype of each saved tensor."""
     names: dict[type, list[str]] = {}
     for node in read_structure(y):
         kind = type(node)
@@ -115,13 +119,13 @@ WAYS: dict[str, Callable[[torch.Tensor], object]] = {
     "show_saved": lambda y: torchviz.make_dot(y, show_saved=True),
 }
 
-READERS = ["walk", "structure", "with saved"]  # for huge graphs, in bounded time
+READERS = ["walk", "structure", "with saved"]  # the only ways measured on huge graphs, to save time
 
 Times = dict[str, float]
 
 
 def seconds(way: Callable[[Any], object], y: object) -> float:
-    """Measure the CPU time of one way, infinite where it recurses too deep."""
+    """Return the CPU seconds of calling `way`; infinity if it exceeds the recursion limit."""
     gc.collect()
     start = time.process_time()
     try:
@@ -132,17 +136,20 @@ def seconds(way: Callable[[Any], object], y: object) -> float:
 
 
 def once(make: Callable[[], torch.Tensor], names: Iterable[str]) -> tuple[Times, Times]:
-    """Let each way look at a new graph of its own, then all of them at one that is known."""
+    """Return the seconds of each way on a new graph, and on one already traversed."""
     new = {}
     for name in names:
         y = make()
         new[name] = seconds(WAYS[name], y)
-        trace_graph(y, saved=False)  # whoever else looked, the graph is safe to free from here
+        trace_graph(y, saved=False)  # now the graph can be freed without deep recursion
     return new, {name: seconds(WAYS[name], y) for name in names}
 
 
 def take_turns(make: Callable[[], torch.Tensor], names: Iterable[str]) -> list[list[Times]]:
-    """Let the ways take turns; give the rounds on new graphs and those on known ones."""
+    """Run rounds until `SECONDS` have passed.
+
+    Return the times on new graphs and those on traversed graphs, by round.
+    """
     start = time.process_time()
     rounds = [once(make, names)]
     while len(rounds) < MOST_ROUNDS and time.process_time() - start < SECONDS:
@@ -151,7 +158,7 @@ def take_turns(make: Callable[[], torch.Tensor], names: Iterable[str]) -> list[l
 
 
 def bytes_a_node(y: torch.Tensor, count: int) -> str:
-    """Measure the peak while tracing, and what a trace keeps."""
+    """Return a line with the bytes per node: the peak while tracing, and the size of the trace."""
     gc.collect()
     tracemalloc.start()
     trace = trace_graph(y)
@@ -162,7 +169,10 @@ def bytes_a_node(y: torch.Tensor, count: int) -> str:
 
 
 def shown(rounds: list[Times], count: int) -> str:
-    """Show the walk in microseconds a node, the others as multiples of it, and peers of ours."""
+    """Return a line: microseconds per node of the walk, and ratios of other ways to it.
+
+    The last two ratios compare torchviz with leafgrad.
+    """
     pairs = [(name, "walk") for name in WAYS if name != "walk"]
     pairs += [("make_dot", "structure"), ("show_saved", "with saved")]
     walk = statistics.median(own["walk"] for own in rounds)
@@ -177,7 +187,10 @@ def _multiple(rounds: list[Times], one: str, unit: str) -> str:
 
 
 def print_graphs(graphs: Mapping[str, Callable[[], torch.Tensor]]) -> None:
-    """Print two lines a graph: looked at for the first time, and once more."""
+    """Print three lines per graph.
+
+    They show times on a new graph, times on one already traced, and bytes per node.
+    """
     others = [*[*WAYS][1:], "dot/struct.", "dot/saved"]
     print(f"{'':19}{'nodes':>9}       {'walk/node':>11}" + "".join(f"{w:>11}" for w in others))
     for name, make in graphs.items():
@@ -201,7 +214,7 @@ WRITTEN: dict[str, Callable[[], Run]] = {
 
 
 def print_forms() -> None:
-    """Print for each form how many times a bare walk it takes to write a trace that is new."""
+    """Print for each form how many times as long as a bare walk it takes to write a new trace."""
     print(f"\n{'':19}{'nodes':>9}       {'walk/node':>11}" + "".join(f"{f:>11}" for f in FORMS))
     for name, run in WRITTEN.items():
         y, model = run()
@@ -220,13 +233,13 @@ CALLS = 100
 
 
 def describe_often(tensor: torch.Tensor) -> None:
-    """Describe a tensor so often that a clock can tell how long it takes."""
+    """Describe a tensor `CALLS` times, because one call is too short to time."""
     for _ in range(CALLS):
         describe_tensor(tensor)
 
 
 def print_tensors() -> None:
-    """Print what it takes to describe tensors of any size: a constant, a leaf and a result."""
+    """Print the time of `describe_tensor` for a constant, a leaf and a result of each size."""
     print("\ndescribe_tensor, us")
     for exponent in range(8):
         x = torch.ones(10**exponent, requires_grad=True)
@@ -237,9 +250,9 @@ def print_tensors() -> None:
 
 
 def main() -> None:
-    """Print the tables."""
+    """Print the tables chosen on the command line."""
     torch.set_num_threads(1)
-    gc.freeze()  # what was imported is not looked through again before each look
+    gc.freeze()  # so that `gc.collect()` skips imported modules
     graphs = GRAPHS | HUGE
     chosen = sys.argv[1:] or [*graphs, "forms", "describe"]
     print_graphs({name: make for name, make in graphs.items() if name in chosen})

@@ -1,11 +1,11 @@
-"""Whether leafgrad is worth it: its time and memory beside the better of two other ways.
+"""Compare leafgrad's time and memory with the better of two alternatives.
 
-A training step (forward pass, derivatives, backward pass to the parameters), or an evaluation
-without `create_graph`, takes so many milliseconds of CPU time by leafgrad. It is compared with
-nested calls of `torch.autograd.grad`, which share what can be shared, with Taylor mode alone,
-`method="taylor"`, and, where it applies, with `torch.func` and DeepXDE. All take
-turns in one process; numbers are medians. A ratio is leafgrad's time over that of the better of
-nested calls and Taylor mode: above 1, leafgrad is slower.
+The CPU milliseconds are those of a training step (forward pass, derivatives, backward pass to the
+parameters), or of an evaluation without `create_graph`. leafgrad is compared with nested calls of
+`torch.autograd.grad`, which share intermediate results, and with `method="taylor"`; in some cases
+also with `torch.func` and DeepXDE. All take turns in one process; figures are medians. A ratio is
+leafgrad's time divided by that of the better of nested calls and Taylor mode: above 1, leafgrad is
+slower.
 
     OMP_NUM_THREADS=1 python benchmarks/worth_it.py --write benchmarks/worth_it.json
 """
@@ -36,7 +36,7 @@ Sizes = tuple[int, int, int]  # points, layers, width
 
 
 class Network(nn.Module):
-    """Layers of one width with an activation between each two."""
+    """A perceptron whose hidden layers have the same width."""
 
     def __init__(self, columns: int, layers: int, width: int, activation: str) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Network(nn.Module):
         self.activation = ACTIVATIONS[activation]
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return a channel for each row."""
+        """Return one output channel for each row."""
         for layer in self.layers[:-1]:
             x = self.activation(layer(x))
         result: Tensor = self.layers[-1](x)
@@ -53,7 +53,7 @@ class Network(nn.Module):
 
 
 class Attention(nn.Module):
-    """A row is a sequence of as many tokens as it has columns, which attend to one another."""
+    """A network that treats the columns of a row as tokens that attend to one another."""
 
     def __init__(self, width: int = 16) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class Attention(nn.Module):
         self.mixes = nn.ModuleList(nn.Linear(width, 3 * width) for _ in range(2))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return a channel for each row."""
+        """Return one output channel for each row."""
         x = self.enter(x.unsqueeze(-1))
         for mix in self.mixes:
             q, k, v = mix(x).chunk(3, -1)
@@ -71,7 +71,7 @@ class Attention(nn.Module):
 
 
 class Cell(NamedTuple):
-    """One case: `what` is an order in one column, "laplacian" or "hessian"."""
+    """One case of the grid: `what` is an order in one column, "laplacian" or "hessian"."""
 
     model: str
     points: int
@@ -79,11 +79,11 @@ class Cell(NamedTuple):
     width: int
     what: int | str
     columns: int = 1
-    is_apart: bool = False  # whether columns are tensors of their own
+    is_apart: bool = False  # whether each column is a separate tensor
     trains: bool = True
 
     def make(self) -> tuple[nn.Module, Tensor]:
-        """Make the model, the same for each way, and its points."""
+        """Return the model and its points, the same for each way."""
         torch.manual_seed(0)
         x = torch.rand(self.points, self.columns)
         if self.model in ACTIVATIONS:
@@ -91,7 +91,7 @@ class Cell(NamedTuple):
         return (Attention() if self.model == "attention" else ARCHITECTURES[self.model]()), x
 
     def way(self, take: Callable[..., Tensor]) -> Way:
-        """Return a step that takes derivatives of fresh outputs."""
+        """Return a training step or evaluation that computes the derivatives with `take`."""
 
         def run(model: nn.Module, points: Tensor) -> Tensor | None:
             parts = [part.clone().requires_grad_() for part in points.split(1, 1)]
@@ -104,7 +104,7 @@ class Cell(NamedTuple):
 
 
 def ours(**options: Any) -> Callable[..., Tensor]:
-    """Take derivatives by leafgrad."""
+    """Return a function that computes a cell's derivatives with leafgrad and these options."""
 
     def take(cell: Cell, _: nn.Module, u: Tensor, inputs: Sequence[Tensor]) -> Tensor:
         given: Any = inputs[0] if len(inputs) == 1 else inputs
@@ -122,7 +122,10 @@ def ours(**options: Any) -> Callable[..., Tensor]:
 
 
 def nested(cell: Cell, _: nn.Module, u: Tensor, inputs: Sequence[Tensor]) -> Tensor:
-    """Nest reverse passes, the last without a graph where nothing is trained."""
+    """Return a cell's derivatives by nested `torch.autograd.grad`.
+
+    The last call creates no graph if the cell does not train.
+    """
 
     def grads(v: Tensor, wanted: Sequence[Tensor], *, is_last: bool) -> Sequence[Tensor]:
         is_recorded = cell.trains or not is_last
@@ -144,7 +147,7 @@ def nested(cell: Cell, _: nn.Module, u: Tensor, inputs: Sequence[Tensor]) -> Ten
 
 
 def by_func(cell: Cell, model: nn.Module, u: Tensor, inputs: Sequence[Tensor]) -> Tensor:
-    """Map `torch.func.hessian` over the rows."""
+    """Return the sum of the second derivatives of each row, by `vmap` of `torch.func.hessian`."""
     weights: dict[str, Tensor] = dict(model.named_parameters())
     x = torch.cat([*inputs], 1)
 
@@ -159,13 +162,13 @@ def by_func(cell: Cell, model: nn.Module, u: Tensor, inputs: Sequence[Tensor]) -
 
 
 def by_deepxde(cell: Cell, _: nn.Module, u: Tensor, inputs: Sequence[Tensor]) -> Tensor:
-    """Add up DeepXDE's second derivatives."""
+    """Return the Laplacian as the sum of DeepXDE's second derivatives."""
     pairs = [(i, i) for i in range(cell.columns)]
     return sum((deepxde.grad.hessian(u, inputs[0], i=i, j=j) for i, j in pairs), 0 * u)
 
 
 def cells(*, is_quick: bool) -> list[Cell]:
-    """Return the grid, or a corner of it."""
+    """Return all cells of the grid, or a few if `is_quick`."""
     sizes: list[Sizes] = [(20, 2, 20), (50, 3, 20), (200, 3, 20), (200, 4, 64), (1000, 4, 64)]
     cases: list[tuple[int | str, int]] = [(1, 1), (2, 1), (3, 1), (4, 1)]
     cases += [("laplacian", 2), ("laplacian", 3)]
@@ -184,7 +187,7 @@ def cells(*, is_quick: bool) -> list[Cell]:
 
 
 def measure(cell: Cell, rounds: int, *, with_peers: bool, with_memory: bool) -> dict[str, Any]:
-    """Return medians in milliseconds, peaks in megabytes, and the ratio, of one cell."""
+    """Return one cell's median milliseconds, peak megabytes and ratio."""
     model, points = cell.make()
     ways = {"leafgrad": cell.way(ours()), "nested": cell.way(nested)}
     ways["taylor"] = cell.way(ours(method="taylor"))
