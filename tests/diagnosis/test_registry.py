@@ -74,6 +74,7 @@ def test_near_miss_does_not_provoke_it(code: str) -> None:
 @pytest.mark.parametrize("code", CODES)
 def test_printed_fix_cures_the_program(code: str) -> None:
     report = report_on(code)
+    assert code in report.codes
     if not any(help_text.edits for one in report for help_text in one.help):
         pytest.skip("its fix is no edit of a line")
     original = (PROGRAMS / f"{code}.py").read_text("utf-8")
