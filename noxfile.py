@@ -2,10 +2,10 @@
 # /// script
 # dependencies = ["nox>=2025.5.1"]
 # ///
-"""The project's tasks: `nox -s docs` proves the pages, `nox -s tests` library and prover.
+"""The project's tasks: `nox -s docs` verifies and builds the site, `nox -s tests` runs the tests.
 
-Every session takes `-- --torch VERSION` to run on another PyTorch than the pinned one, which may
-be `oldest` or `newest`; what else follows `--` goes to the session's own tool.
+Every session accepts `-- --torch VERSION` to use another PyTorch than the pinned one; `oldest` and
+`newest` work too. Other arguments after `--` go to the session's main tool.
 """
 
 import argparse
@@ -45,14 +45,14 @@ PROVER = ("--include=claims/src/sphinx_claims/*", "--fail-under=90")
 CORES = ("--numprocesses=logical", "--maxprocesses=8")
 ON_ALL_CORES = (*CORES, "--dist=worksteal")
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # per process: more threads would compete
-# Compile our modules once for a hundred processes, even if Python may not write bytecode.
+# Let tests write bytecode: otherwise each of their processes compiles all modules again.
 IN_TESTS = ONE_THREAD | {"PYTHONDONTWRITEBYTECODE": ""}
 NEWEST = "--upgrade"
-OWN = ("test", "docs", "types")  # groups of the shared environment
+OWN = ("test", "docs", "types")  # dependency groups of the shared environment
 
 
 def shared(envdir: str, **options: Any) -> ProcessEnv:
-    """Make one environment for all sessions that run the project: PyTorch is large."""
+    """Return one environment for all sessions that run the project, because PyTorch is large."""
     location = Path(envdir).with_name("project")
     return get_virtualenv("uv", "virtualenv", envdir=str(location), **options)
 
@@ -62,7 +62,7 @@ ALL_VENVS["shared"] = shared
 
 @nox.session(venv_backend="shared")
 def docs(session: nox.Session) -> None:
-    """Execute and verify every page, build the site, run its notebooks, look at it in Chromium."""
+    """Verify every page, build the site, run its notebooks, and test the site in Chromium."""
     options = install(session, *OWN)
     build_site(session, *options)
     if not options:  # options may select another Sphinx builder
@@ -73,21 +73,21 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(venv_backend="shared")
 def tests(session: nox.Session) -> None:
-    """Run all tests but the sweeps on all cores, or a part of them in one process."""
+    """Run all tests except the sweeps, on all cores; with arguments, pass them to pytest."""
     options = install(session, *OWN)
     session.run("pytest", *(options or ON_ALL_CORES), env=IN_TESTS)
 
 
 @nox.session(venv_backend="shared")
 def sweeps(session: nox.Session) -> None:
-    """Run the tests that go through whole tables, ranges, seeds and random programs."""
+    """Run the slow tests that cover whole tables, ranges, seeds and random programs."""
     options = install(session, *OWN)
     session.run("pytest", "-m", "sweep", *(options or ON_ALL_CORES), env=IN_TESTS)
 
 
 @nox.session(default=False, venv_backend="shared")
 def coverage(session: nox.Session) -> None:
-    """Check that the tests run every line and branch of the library, of the sweeps only two."""
+    """Check that the tests run every line and branch of the library; skip most sweeps."""
     options = install(session, *OWN)
     measured = ("--cov=leafgrad", "--cov=sphinx_claims", "--cov-report=")
     session.run("pytest", *measured, *(options or ON_ALL_CORES), env=IN_TESTS)
@@ -98,7 +98,7 @@ def coverage(session: nox.Session) -> None:
 
 @nox.session(venv_backend="shared")
 def types(session: nox.Session) -> None:
-    """Check the types, and that whoever imports the two sees each of them."""
+    """Check all types, and that the public API of both packages is fully typed."""
     options = install(session, *OWN)
     session.run("mypy", *options)
     if shutil.which("node") is None:
@@ -110,7 +110,7 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style, packaging, workflows and repository."""
+    """Check style, imports, code size, packaging metadata, workflows and repository files."""
     install(session, "lint", project=False)
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
@@ -137,7 +137,7 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def build(session: nox.Session) -> None:
-    """Build both distributions, and check what an index would show of them."""
+    """Build both distributions and check their contents and metadata."""
     install(session, "build", project=False)
     shutil.rmtree(DISTRIBUTIONS, ignore_errors=True)
     for project in (PROJECT, PROJECT_OF_THE_PROVER):
@@ -152,7 +152,7 @@ def build(session: nox.Session) -> None:
 @nox.session(default=False, reuse_venv=False, requires=["build"])
 @nox.parametrize("name", ["leafgrad", "sphinx-claims"])
 def wheel(session: nox.Session, name: str) -> None:
-    """Try each wheel in an environment that holds nothing but what it asks for."""
+    """Install each wheel in a new environment and try it."""
     (file,) = DISTRIBUTIONS.glob(f"{name.replace('-', '_')}-*.whl")
     install_lean(session, str(file), *session.posargs)
     trial = Path(".ci", f"try_{name.replace('-', '_')}.py").resolve()
@@ -162,23 +162,26 @@ def wheel(session: nox.Session, name: str) -> None:
 
 @nox.session(default=False)
 def libraries(session: nox.Session) -> None:
-    """Run the programs that a guide shows with Lightning, transformers and others."""
+    """Test the guide's programs that use Lightning, transformers and other libraries."""
     options = install(session, "test", "libraries")
     session.run("pytest", "tests/debug/test_libraries.py", *options, env=IN_TESTS)
 
 
 @nox.session(default=False)
 def bench(session: nox.Session) -> None:
-    """Measure each figure that the site or the README quotes."""
+    """Run all benchmarks, which measure the figures quoted by the site and the README."""
     options = install(session, "bench", "peers")
     for benchmark in sorted(Path("benchmarks").glob("*.py")):
-        session.run("python", str(benchmark), *options)  # for modules that the benchmarks share
+        session.run("python", str(benchmark), *options)  # some only define what others import
 
 
 @nox.session(default=False)
 @nox.parametrize("torch", sorted(file.stem for file in VERSIONS.glob("*.json")))
 def matrix(session: nox.Session, torch: str) -> None:
-    """Fill the column of each PyTorch that has one; `-- --keep` keeps environments, 5 GB each."""
+    """Test each PyTorch version that has a file in `docs/_versions`, and update the file.
+
+    `-- --keep` keeps the environments, 5 GB each.
+    """
     is_kept = "--keep" in session.posargs
     if not is_kept:  # each cached wheel takes another 5 GB
         session.env.update(UV_NO_CACHE="1", PIP_NO_CACHE_DIR="1")
@@ -192,13 +195,16 @@ def matrix(session: nox.Session, torch: str) -> None:
 
 @nox.session(default=False)
 def column(session: nox.Session) -> None:
-    """Fill the column of one PyTorch, which may be a new one."""
+    """Test one PyTorch version, which may be new, and write its file in `docs/_versions`."""
     fill_column(session, *install(session, "test", "docs"))
 
 
 @nox.session(default=False, venv_backend="shared")
 def catalogues(session: nox.Session) -> None:
-    """Bring the catalogues to what the pages say; `-- docs/PAGE.md` reads it, and runs nothing."""
+    """Update the translation catalogues from the pages.
+
+    `-- docs/PAGE.md` updates only the catalogues of this page, without executing it.
+    """
     pages = install(session, *OWN)
     if pages:
         session.run("python", ".ci/translations.py", *pages)
@@ -213,7 +219,7 @@ def catalogues(session: nox.Session) -> None:
 
 @nox.session(default=False, venv_backend="shared")
 def serve(session: nox.Session) -> None:
-    """Build the site and serve it on this machine."""
+    """Build the site and serve it on localhost."""
     options = install(session, *OWN)
     build_site(session)
     session.run("python", "-m", "http.server", "--bind", "localhost", "-d", str(SITE), *options)
@@ -221,7 +227,7 @@ def serve(session: nox.Session) -> None:
 
 @nox.session(default=False, venv_backend="none")
 def clean(session: nox.Session) -> None:
-    """Remove the site and what the tests left."""
+    """Remove the site and the files that tests left behind."""
     for leftover in (SITE.parent, *Path().glob(".coverage*"), *Path().glob(".*_cache")):
         session.log(f"removing {leftover}")
         shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink(missing_ok=True)
@@ -236,25 +242,25 @@ def build_site(session: nox.Session, *options: str) -> None:
         doctrees = f"--doctree-dir={SITE.with_name(f'doctrees-{language}')}"
         build = ("sphinx-build", *strict, jobs, doctrees, *options, "docs", str(site))
         session.run(*build, env={"SITE_LANGUAGE": language})
-    shutil.rmtree(SITE / "jupyter_execute", ignore_errors=True)  # left beside a translation
+    shutil.rmtree(SITE / "jupyter_execute", ignore_errors=True)  # left by MyST-NB
     session.log(f"the site: {(SITE / 'index.html').resolve()}")
 
 
 def translations() -> dict[str, Path]:
-    """Return the languages that have catalogues, and the folder of the site in each."""
+    """Return the languages that have catalogues, and the folder of each one's site."""
     languages = sorted(folder.parent.name for folder in LOCALES.glob("*/LC_MESSAGES"))
     return {language: SITE / language.lower().replace("_", "-") for language in languages}
 
 
 def fill_column(session: nox.Session, *options: str) -> None:
-    """Run the tests and judge the claims, and keep what they found as data."""
+    """Run the tests and verify the claims; write the results to `docs/_versions`."""
     results = Path(session.virtualenv.location)
     tests, ledger = results / "tests.xml", results / "claims.json"
     verify = ("claims", "verify", "--json", str(ledger))
     run = ("pytest", f"--junitxml={tests}", *ON_ALL_CORES, *options)
     session.run(*run, success_codes=[0, 1], env=IN_TESTS)
     if session.run(*verify, success_codes=[0, 1]) is None:
-        return  # --install-only
+        return  # under --install-only
     file, kept = what_was_found(tests, ledger)
     session.log(f"the column: {file}")
     if kept["tests"]["failed"] or kept["problems"]:
@@ -262,7 +268,10 @@ def fill_column(session: nox.Session, *options: str) -> None:
 
 
 def what_was_found(tests: Path, ledger: Path) -> tuple[Path, dict[str, Any]]:
-    """Write down, as the ledger reads it, what pytest and the prover have found."""
+    """Write the results of pytest and `claims verify` to a file in `docs/_versions`.
+
+    Return the file and its data.
+    """
     suite = ET.parse(tests).getroot()[0].attrib
     judged = json.loads(ledger.read_text(encoding="utf-8"))
     failed = int(suite["failures"]) + int(suite["errors"])
@@ -291,12 +300,12 @@ def what_was_found(tests: Path, ledger: Path) -> tuple[Path, dict[str, Any]]:
 def install(
     session: nox.Session, *groups: str, project: bool = True, torch: str | None = None
 ) -> list[str]:
-    """Install the groups, with or without the project, and return the options left.
+    """Install dependency groups; return the session's arguments without `--torch VERSION`.
 
-    An environment that holds the same already is left alone: this is what makes the second
-    run of a session start at once.
+    If the environment already contains exactly these, do nothing, so that repeated runs start at
+    once. `project` adds both packages in editable mode.
     """
-    session.env["PYTHONUTF8"] = "1"  # as every file here is written, whatever the system prefers
+    session.env["PYTHONUTF8"] = "1"  # on any system, because all our files are UTF-8
     chosen, options = chosen_torch(session.posargs)
     pin = pin_of(torch or chosen)
     wanted = nox.project.dependency_groups(nox.project.load_toml(PROJECT), *groups)
@@ -309,7 +318,7 @@ def install(
     if NEWEST in wanted or not (stamp.is_file() and stamp.read_text() == digest):
         stamp.unlink(missing_ok=True)
         install_lean(session, *wanted)
-        # Like install, run_install does nothing under --no-install.
+        # Use run_install because it does nothing under --no-install, like install.
         session.run_install(
             "python", "-c", f"open({str(stamp)!r}, 'w').write({digest!r})", log=False
         )
@@ -317,7 +326,7 @@ def install(
 
 
 def install_lean(session: nox.Session, *wanted: str) -> None:
-    """Install PyTorch, without CUDA (5 GB less) if uv can fetch that build."""
+    """Install `wanted`, with a PyTorch without CUDA (5 GB smaller) if uv can download it."""
     if session.venv_backend == "uv" and "UV_TORCH_BACKEND" not in os.environ:
         for_the_cpu = {"UV_TORCH_BACKEND": "cpu", "UV_HTTP_RETRIES": "0"}
         with contextlib.suppress(CommandFailed):
@@ -328,7 +337,7 @@ def install_lean(session: nox.Session, *wanted: str) -> None:
 
 
 def chosen_torch(posargs: list[str]) -> tuple[str | None, list[str]]:
-    """Split `--torch VERSION` off the options."""
+    """Return the value of `--torch`, or None, and the other arguments."""
     parser = argparse.ArgumentParser(prog="nox -s SESSION --", allow_abbrev=False, add_help=False)
     parser.add_argument("--torch", metavar="VERSION")
     chosen, options = parser.parse_known_args(posargs)
@@ -336,7 +345,7 @@ def chosen_torch(posargs: list[str]) -> tuple[str | None, list[str]]:
 
 
 def pin_of(torch: str | None) -> tuple[str, ...]:
-    """Return the requirement for PyTorch: the given version, or the pinned one."""
+    """Return the pip arguments that select a PyTorch version: the given or the pinned one."""
     match torch:
         case None | "pinned":
             return ("--constraint", str(PINNED_TORCH))
@@ -350,9 +359,10 @@ def pin_of(torch: str | None) -> tuple[str, ...]:
 
 
 def like_pip() -> dict[str, str]:
-    """Let uv find the wheels that pip has been told of, and compile what it installs, as pip does.
+    """Return environment variables that make uv behave like pip.
 
-    Where Python may not write bytecode, importing PyTorch would take twice as long every time.
+    uv then finds the wheels in `PIP_FIND_LINKS` and compiles bytecode. Without bytecode, importing
+    PyTorch takes twice as long.
     """
     folders = os.environ.get("PIP_FIND_LINKS", "").split()
     found = {"UV_FIND_LINKS": ",".join(folders)} if folders else {}

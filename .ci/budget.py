@@ -1,9 +1,9 @@
-"""Check that each room (a set of paths) stays within its budget of code lines.
+"""Check that each room (a named set of paths) stays within its budget of code lines.
 
 The rooms and their budgets are in `[tool.budget]` of pyproject.toml.
 
-Blank lines, comments and docstrings are free. Longer lines and more statements on a line would
-only hide code, so both have a limit too.
+Blank lines, comments and docstrings do not count. The length of lines and the number of
+statements per line are limited too, so that nobody saves lines by making them denser.
 """
 
 import ast
@@ -38,7 +38,7 @@ class Size(NamedTuple):
 
 
 def measure_python(text: str) -> Size:
-    """Count the lines that hold code, and the statements on them."""
+    """Return the `Size` of Python code, without blank lines, comments and docstrings."""
     tree = ast.parse(text)
     documented = [node for node in ast.walk(tree) if is_docstring(node)]
     code: set[int] = set()
@@ -54,7 +54,7 @@ def measure_python(text: str) -> Size:
 
 
 def is_docstring(node: ast.AST) -> bool:
-    """Return whether a statement is a string, such as a docstring."""
+    """Return whether a statement consists of a string literal, such as a docstring."""
     match node:
         case ast.Expr(value=ast.Constant(value=str())):
             return True
@@ -62,14 +62,14 @@ def is_docstring(node: ast.AST) -> bool:
 
 
 def measure_web(text: str, comment: re.Pattern[str]) -> Size:
-    """Count the lines of JavaScript or CSS, without comments and blank lines."""
+    """Return the `Size` of JavaScript or CSS code, without comments and blank lines."""
     code = comment.sub(lambda match: match[1] or "", text)
     lines = [line for line in code.splitlines() if line.strip()]
     return Size(len(lines), longest=max(map(len, lines), default=0))
 
 
 def measure(file: Path) -> Size:
-    """Measure one file."""
+    """Return the `Size` of a Python, JavaScript or CSS file, without blank lines and comments."""
     text = file.read_text("utf-8")
     if file.suffix == ".py":
         return measure_python(text)
@@ -90,7 +90,10 @@ def tracked(room: dict[str, Any]) -> Iterator[Path]:
 
 
 def main(arguments: list[str]) -> int:
-    """Print each room beside its budget; with paths, print the size of each of these instead."""
+    """Print the size and budget of each room; with paths, print only the sizes of those files.
+
+    Return 1 if a room exceeds its budget, otherwise 0.
+    """
     if arguments:
         for path in arguments:
             print(f"{sum_of({'paths': [path]}).lines:6}  {path}")
@@ -114,7 +117,7 @@ def main(arguments: list[str]) -> int:
 
 
 def sum_of(room: dict[str, Any]) -> Size:
-    """Add up the files of a room."""
+    """Return the total `Size` of a room's files."""
     total = Size()
     for file in tracked(room):
         total += measure(file)

@@ -1,8 +1,8 @@
-"""Update the catalogues of pages from their Markdown, in seconds, without executing them.
+"""Update the translation catalogues of pages from their Markdown, without executing the pages.
 
-What only a cell shows is unchanged: `nox -s catalogues` without pages executes them all. A
-sentence that has changed keeps its translation, marked as fuzzy, below the sentence of before.
-The verdicts on other texts repeat claims, so their translations are composed of those of claims.
+Messages that appear only in the output of cells are not updated; `nox -s catalogues` without pages
+does that. A changed sentence keeps its old translation, marked as fuzzy. The verdicts on other
+tutorials quote claims, so their translations are composed from the translated claims.
 """
 
 import csv
@@ -42,7 +42,7 @@ VERDICTS = {
 
 
 def messages(text: str) -> Iterator[str]:
-    """Yield the messages of a page, except the outputs of its cells, each on one line."""
+    """Yield the translatable messages of a page, except the outputs of its cells."""
     for token in parser().parse(text):
         if token.type == "inline":
             yield " ".join(token.content.split())
@@ -55,20 +55,23 @@ def messages(text: str) -> Iterator[str]:
                 yield from terms
                 yield from messages(re.sub(r"^\S.*$|^ +", "", token.content, flags=re.MULTILINE))
             if name in TITLED:
-                yield argument.replace("`", "")  # as the message of a fold has none
+                yield argument.replace("`", "")  # Sphinx's message for a fold has none
             if name in NESTED:
                 yield from messages(OPTIONS.sub("", token.content))
 
 
 def comments(code: str) -> Iterator[str]:
-    """Yield the comments in a cell that are addressed to the reader."""
+    """Yield the translatable comments in the code of a cell."""
     for token in tokenize.generate_tokens(io.StringIO(code).readline):
         if token.type == tokenize.COMMENT and token.string.startswith("# "):
             yield token.string.removeprefix("# ")
 
 
 def update(catalogue: Catalog, said: list[str]) -> None:
-    """Add the missing messages of a page to its catalogue; each replaces a similar old one."""
+    """Add the missing messages of a page to its catalogue.
+
+    A message that replaces a similar old one keeps its translation, marked as fuzzy.
+    """
     known = {" ".join(str(message.id).split()): message for message in catalogue if message.id}
     gone = [source for source in known if source not in said]
     for source in said:
@@ -95,7 +98,7 @@ def plain(sentence: str) -> str:
 
 
 def link(claim: str) -> str:
-    """Return the link to a claim, as pages write it."""
+    """Return the link to a claim in the Markdown that pages use."""
     return f"{{ref}}`{claim} <claim-{re.sub('[^a-z0-9]+', '-', claim.lower())}>`"
 
 
@@ -115,14 +118,14 @@ def verdicts(claims: dict[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 def errata(claims: dict[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield the corrections of common errors, and their translations."""
+    """Yield the corrections of common errors and their translations."""
     for name in re.findall(r'^ +"([\w-]+/[\w-]+)": ', read(ERRATA_PAGE), re.MULTILINE):
         english, chinese = claims[name]
         yield f"{english} {link(name)}", f"{chinese}{link(name)}" if chinese else ""
 
 
 def compose(catalogue: Catalog, composed: dict[str, str], kind: re.Pattern[str]) -> None:
-    """Store composed translations instead of those of the same kind that a catalogue has."""
+    """Replace all messages of one kind (those that match `kind`) by composed translations."""
     for message in list(catalogue):
         source = " ".join(str(message.id).split())
         if source in composed:
@@ -134,7 +137,7 @@ def compose(catalogue: Catalog, composed: dict[str, str], kind: re.Pattern[str])
 
 
 def sentences(catalogues: dict[str, Catalog]) -> dict[str, tuple[str, str]]:
-    """Return the sentence of each claim, and its translation or nothing."""
+    """Return each claim's sentence and its translation, or "" if it has none."""
     found = {}
     for page, catalogue in catalogues.items():
         shown = {" ".join(str(m.id).split()): "" if m.fuzzy else str(m.string) for m in catalogue}
@@ -145,12 +148,15 @@ def sentences(catalogues: dict[str, Catalog]) -> dict[str, tuple[str, str]]:
 
 
 def read(page: str) -> str:
-    """Return the text of a page."""
+    """Return the Markdown of a page."""
     return (DOCS / f"{page}.md").read_text("utf-8")
 
 
 def main(locale: Path, chosen: list[str]) -> None:
-    """Update the catalogues of pages and count the messages of all."""
+    """Update the catalogues of the chosen pages.
+
+    Then print how many messages of all pages are stale, missing or not yet compared.
+    """
     files = {f.relative_to(locale / "LC_MESSAGES"): f for f in locale.rglob("*.po")}
     pages = {name.with_suffix("").as_posix(): file for name, file in files.items()}
     pages = {name: file for name, file in pages.items() if (DOCS / f"{name}.md").is_file()}

@@ -1,4 +1,4 @@
-"""From an installed leafgrad to the first picture: `nox -s wheel` runs it."""
+"""Try an installed leafgrad by drawing a first picture: `nox -s wheel` runs this script."""
 
 import time
 

@@ -1,4 +1,7 @@
-"""From an installed sphinx-claims to the first verdict and site: `nox -s wheel` runs it."""
+"""Try an installed sphinx-claims by verifying a page and building a site.
+
+`nox -s wheel` runs this script.
+"""
 
 import subprocess
 import sys
@@ -16,11 +19,11 @@ The root of four is two.
 
 
 def run(module: str, *arguments: str) -> int:
-    """Run a module of the environment, and return its exit status."""
+    """Run a module with this Python, and return its exit status."""
     return subprocess.run([sys.executable, "-m", module, *arguments], check=False).returncode
 
 
-Path("pyproject.toml").write_text("[tool.claims]\n", "utf-8")  # and not one further up
+Path("pyproject.toml").write_text("[tool.claims]\n", "utf-8")  # hides any in a parent folder
 Path("docs").mkdir(exist_ok=True)
 Path("docs/conf.py").write_text('extensions = ["sphinx_claims"]\n', "utf-8")
 Path("docs/index.md").write_text(PAGE, "utf-8")

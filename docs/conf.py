@@ -1,4 +1,4 @@
-"""The site: pages proven while they are built, and no request that leaves the reader's machine."""
+"""Sphinx configuration. The build verifies each page, and the site requests nothing from others."""
 
 import os
 import sys
@@ -17,17 +17,17 @@ author = "The leafgrad authors"
 project_copyright = author
 version = release = installed_version("leafgrad")
 
-# Where the site stands in each language, beside the English one, and what that calls itself.
+# Each language: the folder of its site below the English one, and the language's own name.
 LANGUAGES = {"en": ("", "English"), "zh_CN": ("zh-cn/", "中文")}
 language = os.environ.get("SITE_LANGUAGE", "en")
 place_of_language = LANGUAGES[language][0]
 claims_shown_with = {"LEAFGRAD_LANG": language} if place_of_language else {}
 locale_dirs = ["locales"]
-gettext_compact = False  # a catalogue a page
-gettext_location = gettext_uuid = False  # which would change with each line above
+gettext_compact = False  # one catalogue per page
+gettext_location = gettext_uuid = False  # line numbers would change with every edit
 
 extensions = [
-    "sphinx_claims",  # executes and judges every page; sets up myst_nb
+    "sphinx_claims",  # executes and verifies every page; sets up myst_nb
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.intersphinx",
@@ -56,43 +56,46 @@ extensions = [
     "stays_english",
     "value_classes",
 ]
-# Decisions are read in the repository, and blind checks only run.
+# Decisions are read in the repository; blind checks (code that tests claims) are never shown.
 exclude_patterns = ["_build", "_templates", "checks", "decisions"]
 templates_path = ["_templates"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
-nb_render_markdown_format = "myst"  # so that a cell can make a table
+nb_render_markdown_format = "myst"  # so that the output of a cell can be a table
 nitpicky = True
-# sphinx-autodoc-typehints still calls what Sphinx 10 will drop: its business, not the reader's.
+# sphinx-autodoc-typehints still calls functions that Sphinx 10 will remove.
 warnings.filterwarnings(
     "ignore", category=RemovedInSphinx10Warning, module="sphinx_autodoc_typehints"
 )
 
-smartquotes = False  # a message of PyTorch is searched for with its own quotes
-default_role = "literal"  # single backticks in a docstring
+smartquotes = False  # readers search for PyTorch's messages, with straight quotes
+default_role = "literal"  # for single backticks in docstrings
 autodoc_member_order = "bysource"
 napoleon_numpy_docstring = False
 typehints_document_rtype_none = False
 typehints_use_rtype = False
 always_use_bars_union = True
-suppress_warnings = ["config.cache"]  # of the function below, which Sphinx cannot keep
+suppress_warnings = ["config.cache"]  # Sphinx cannot pickle the function below
 
 
 def typehints_formatter(annotation: object, _: object) -> str | None:
-    """Write a type variable without its bound, and a class of `torch._C` by its public name."""
+    """Return the reST for type variables (without bound) and for classes of `torch._C`.
+
+    Return None for other annotations, so that they are formatted as usual.
+    """
     if getattr(annotation, "__module__", None) == "torch._C":
         return f":py:class:`torch.{annotation.__name__}`"  # type: ignore[attr-defined]
     return f"``{annotation.__name__}``" if isinstance(annotation, TypeVar) else None
 
 
-# Inventories of the few names that the reference needs, kept here: a build asks no network.
+# Local copies of the inventories, with only the names that we need: a build uses no network.
 intersphinx_mapping = {
     "python": ("https://docs.python.org/3", "_inventories/python.txt"),
     "torch": ("https://docs.pytorch.org/docs/stable", "_inventories/torch.txt"),
 }
 intersphinx_disabled_reftypes = ["std:*"]
 
-# Where the site and its source will stand, who publishes it tells in the environment.
+# The environment variables of the publisher determine the addresses of site and source.
 repository = os.environ.get("GITHUB_REPOSITORY", "")
 html_baseurl = os.environ.get("SITE_URL", os.environ.get("READTHEDOCS_CANONICAL_URL", ""))
 if html_baseurl:
@@ -102,8 +105,8 @@ if html_baseurl:
     sitemap_excludes = ["404.html", "genindex.html", "search.html", "how-to/nan.html"]
     ogp_site_url = html_baseurl
 
-# The page for addresses that do not exist stands at each of them, so its links begin at the root.
-published = f"/{repository.partition('/')[2]}/".replace("//", "/")  # where GitHub would do so
+# The 404 page is shown at any address, so its links must start at the root.
+published = f"/{repository.partition('/')[2]}/".replace("//", "/")  # as on GitHub Pages
 notfound_urls_prefix = urlsplit(html_baseurl).path or published + place_of_language
 
 ogp_image, ogp_image_alt = "_static/card.png", "leafgrad: see what autograd sees"
@@ -114,7 +117,7 @@ html_title = "leafgrad"
 html_favicon = html_logo = "_static/leaf.svg"
 html_secnumber_suffix = " "
 html_static_path = ["_static"]
-MOVED = {  # pages that were joined, and where readers of their old addresses go
+MOVED = {  # removed pages, and where to redirect their addresses
     "how-to/before-backward": "backward-error.html",
     "how-to/errors-operations": "errors.html",
     "how-to/nan": "does-not-train.html#nan-and-infinity",
@@ -124,26 +127,26 @@ MOVED = {  # pages that were joined, and where readers of their old addresses go
     "tutorial/retain": "graph.html#keep-the-gradient-of-an-intermediate-tensor",
 }
 html_additional_pages = dict.fromkeys(MOVED, "moved.html")
-html_context = {  # what leads from a page to its translations
+html_context = {  # for redirects and the language menu
     "moved": MOVED,
     "languages": [(code.replace("_", "-"), *about) for code, about in LANGUAGES.items()],
     "to_english": "../" if place_of_language else "",
 }
-toc_object_entries_show_parents = "hide"  # beside a class, a name is short enough not to break
+toc_object_entries_show_parents = "hide"  # so that names do not wrap in the sidebar
 html_css_files = ["leafgrad.css"]
 html_js_files = [(script, {"defer": "defer"}) for script in ("sidebar.js", "search.js")]
 html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sphinx = False
 html_theme_options: dict[str, str] = {}
-if repository:  # a page leads to its source, and to where one can change it
+if repository:  # links to view and edit a page's source
     server = os.environ.get("GITHUB_SERVER_URL", "https://github.com")
     html_theme_options |= {
         "source_repository": f"{server}/{repository}/",
         "source_branch": os.environ.get("GITHUB_REF_NAME", "main"),
         "source_directory": "docs/",
     }
-# The colours of both, and of the brand, stand in leafgrad.css, not on each page.
+# leafgrad.css contains the colours of both, so that they are not repeated on each page.
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "github-dark"
 

@@ -1,4 +1,4 @@
-"""Fix HTML of the theme and MyST-NB that keyboards and screen readers cannot use."""
+"""Fix HTML of the theme and of MyST-NB that keyboards and screen readers cannot use."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from sphinx.locale import _
 from sphinx.util.typing import ExtensionMetadata
 
 BETTER = {
-    # Wide code, tables and pictures scroll by keyboard only if they can have focus.
+    # Wide code, tables and pictures can be scrolled by keyboard only if they can have focus.
     "<pre>": '<pre tabindex="0">',
     'text_html"><svg xmlns': 'text_html" tabindex="0"><svg xmlns',
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
@@ -16,7 +16,7 @@ BETTER = {
     '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
     # The corner cell of a table is not a header.
     '<th class="head"><p></p></th>': '<td class="head"></td>',
-    # A label would hide the text of the summary.
+    # Screen readers would read the label instead of the summary's text.
     '<summary aria-label="Toggle hidden content">': "<summary>",
 }
 FOLDED = {
@@ -28,7 +28,7 @@ FOLDED = {
 def reach(
     _app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: nodes.document | None
 ) -> None:
-    """Replace inaccessible HTML that every page contains."""
+    """Replace inaccessible HTML in the body of a page."""
     body = context.get("body", "")
     for tag, better in BETTER.items():
         body = body.replace(tag, better)
@@ -46,7 +46,7 @@ def lead_from_anywhere(app: Sphinx, doctree: nodes.document, page: str) -> None:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Process each page when it is written."""
+    """Connect both handlers to the writing of pages."""
     app.connect("doctree-resolved", lead_from_anywhere, priority=900)
     app.connect("html-page-context", reach)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

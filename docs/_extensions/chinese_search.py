@@ -1,7 +1,7 @@
-"""Search in Chinese: text is cut into pairs of characters, as search.js cuts a query.
+"""Search Chinese text by pairs of adjacent characters; `search.js` splits queries in the same way.
 
-Words need no dictionary so, and a part of a sentence is found where all of its pairs stand. What is
-not Chinese is found as on the English site.
+This needs no dictionary of words. A phrase matches pages that contain all of its pairs. Text that
+is not Chinese is searched as on the English site.
 """
 
 import re
@@ -15,12 +15,12 @@ RUNS = re.compile(r"[\u4e00-\u9fff]+|[^\W\u4e00-\u9fff]+")
 
 
 class SearchChinese(SearchEnglish):
-    """Pairs of Chinese characters, and English words."""
+    """Sphinx's search for the Chinese site: pairs of Chinese characters, and English words."""
 
     lang = "zh"
 
     def split(self, input: str) -> list[str]:  # noqa: A002 - Sphinx calls it so
-        """Cut a text into words and pairs."""
+        """Return the English words and the pairs of Chinese characters in a text."""
         return [part for run in RUNS.findall(input) for part in pairs(run)]
 
 
@@ -33,6 +33,6 @@ def pairs(run: str) -> Iterator[str]:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Replace Sphinx's Chinese search, whose dictionary lacks the terms of this site."""
+    """Replace Sphinx's Chinese search, because its dictionary lacks the terms of this site."""
     app.add_search_language(SearchChinese)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,6 +1,6 @@
-"""Translate comments in the code of a page together with its sentences.
+"""Translate the comments in a page's code together with its sentences.
 
-Only the words of a comment are: the code itself stays as it was executed, letter for letter.
+Only comments are translated: the code stays exactly as it was executed.
 """
 
 import io
@@ -22,10 +22,10 @@ class CodeComment(nodes.Invisible, nodes.Element, translatable):
     """A translatable message for a comment in the adjacent code block."""
 
     def preserve_original_messages(self) -> None:
-        """Keep the comment as it is, which a translation does not touch."""
+        """Do nothing, because a translation does not change the original comment."""
 
     def extract_original_messages(self) -> Sequence[str]:
-        """Return the messages to translate."""
+        """Return the comment's text as the only message to translate."""
         return [str(self["words"])]
 
     def apply_translated_message(self, original_message: str, translated_message: str) -> None:
@@ -38,7 +38,10 @@ class CodeComment(nodes.Invisible, nodes.Element, translatable):
 
 
 def comments(code: str) -> Iterator[tokenize.TokenInfo]:
-    """Yield the comments of some code that are for its reader; of what is no code, none."""
+    """Yield the comments of `code` that start with `# `.
+
+    Yield nothing if it is not valid Python.
+    """
     try:
         tokens = [*tokenize.generate_tokens(io.StringIO(code).readline)]
     except (tokenize.TokenError, SyntaxError):
@@ -49,12 +52,15 @@ def comments(code: str) -> Iterator[tokenize.TokenInfo]:
 
 
 def words(comment: tokenize.TokenInfo) -> str:
-    """Return the text of a comment."""
+    """Return the text of a comment without `# `."""
     return comment.string.removeprefix(MARK)
 
 
 def in_other_words(code: str, messages: Mapping[str, str]) -> str:
-    """Write some code with those of its comments translated for which there is a message."""
+    """Return `code` with its comments replaced by their translations in `messages`.
+
+    Comments without a translation stay as they are.
+    """
     lines = code.splitlines(keepends=True)
     for comment in comments(code):
         row, column = comment.start
@@ -66,12 +72,12 @@ def in_other_words(code: str, messages: Mapping[str, str]) -> str:
 
 
 class NoteComments(SphinxTransform):
-    """Insert a message node for each comment before its cell, so that Sphinx translates it."""
+    """Insert a `CodeComment` for each comment before its cell, so that Sphinx translates it."""
 
-    default_priority = 5  # before Sphinx translates
+    default_priority = 5  # before Sphinx's translation
 
     def apply(self, **_: object) -> None:
-        """Look at the code of each cell."""
+        """Insert the `CodeComment` nodes in front of each cell's code."""
         for box in self.document.findall(nodes.container):
             if "cell_input" in box["classes"]:
                 for code in [*box.findall(nodes.literal_block)]:
@@ -80,12 +86,12 @@ class NoteComments(SphinxTransform):
 
 
 def skip(_translator: HTML5Translator, _node: nodes.Element) -> None:
-    """Show nothing."""
+    """Write no HTML for a `CodeComment`."""
     raise SkipNode
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Note the comments of each page as it is read."""
+    """Register the `CodeComment` node and the `NoteComments` transform."""
     app.add_node(CodeComment, html=(skip, None))
     app.add_transform(NoteComments)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

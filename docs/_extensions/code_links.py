@@ -1,7 +1,7 @@
-"""Link names in code to their documentation: PyTorch's site, or our reference.
+"""Link names in code to their documentation: on PyTorch's site, or in our reference.
 
-Written out from their module they are known for what they are; no code is parsed to find more.
-In each section the first use of a name is a link.
+Only names such as `torch.sin`, `nn.Linear` or those imported from leafgrad are linked; no code is
+parsed to find others. Within a section, only the first use of a name is a link.
 """
 
 import re
@@ -23,7 +23,7 @@ OURS = re.compile(rf'(?<!<span class="o">\.</span>){NAME}(?! ?<span class="o">=<
 IMPORTED = '<span class="nn">leafgrad</span>'
 BLOCK = re.compile(r"<h[1-6]\b|<pre\b.*?</pre>", re.DOTALL)
 ALONE = re.compile(r"(.*/([^/#]+)\.html)#\2$")
-"""The address of what has a page for itself."""
+"""The address of an object that has its own page."""
 TAG = re.compile("<[^>]*>")
 
 Link = Callable[[re.Match[str]], str]
@@ -36,13 +36,13 @@ def link(
     context: dict[str, Any],
     _tree: nodes.document | None,
 ) -> None:
-    """Link the names in the code of a page as it is written."""
+    """Link the names in the code of a page."""
     ours = app.env.domains.python_domain.objects
     torch = _torch(app.env)
 
     def to_torch(found: re.Match[str]) -> str:
         name = TAG.sub("", found[0])
-        name = f"torch.{name}" if found[1] == "nn" else name  # from torch import nn
+        name = f"torch.{name}" if found[1] == "nn" else name  # imported by `from torch import nn`
         return _linked(found[0], torch[name]) if name in torch else found[0]
 
     def to_reference(found: re.Match[str]) -> str:
@@ -77,7 +77,10 @@ def _torch(env: BuildEnvironment) -> dict[str, str]:
 
 
 def _once(write: Link, seen: set[str]) -> Link:
-    """Let `write` have what is not `seen` yet; later it stays as it is."""
+    """Return a function that applies `write` to each new match, and adds the match to `seen`.
+
+    Matches that were seen before stay as they are.
+    """
 
     def written(found: re.Match[str]) -> str:
         if found[0] in seen:
@@ -93,6 +96,6 @@ def _linked(code: str, uri: str) -> str:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Process each page when it is written."""
+    """Connect `link` to the writing of pages."""
     app.connect("html-page-context", link)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,6 +1,6 @@
-"""Write the dash between a parameter and what it means, where Sphinx counts on smart quotes.
+"""Write ` – ` for the ` -- ` that Sphinx puts between a parameter and its description.
 
-These take apart each sentence of the site for it, as long as its code takes to be coloured.
+Smart quotes would do that too, but take as long as highlighting all code of the site.
 """
 
 from docutils import nodes
@@ -12,13 +12,13 @@ AS_IT_IS = (nodes.literal, nodes.FixedTextElement, nodes.raw, nodes.math)
 
 
 def write_dashes(_app: Sphinx, doctree: nodes.document) -> None:
-    """Write each dash of a page that was read."""
+    """Replace ` -- ` by ` – ` in the text of a page, except in code and math."""
     for text in [*doctree.findall(nodes.Text)]:
         if TYPED in text and not isinstance(text.parent, AS_IT_IS):
             text.parent.replace(text, nodes.Text(text.replace(TYPED, WRITTEN)))
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Process each page when it is read."""
+    """Connect `write_dashes` to the reading of pages."""
     app.connect("doctree-read", write_dashes)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,6 +1,6 @@
-"""Describe a page where links to it are shown: by its front matter, else its first sentences.
+"""Add a description to each page: that of its front matter, or its first sentences.
 
-Search shows the description under a result, from `_static/summaries.js`.
+Link previews show it, and so do search results, which read it from `_static/summaries.js`.
 """
 
 import json
@@ -22,7 +22,7 @@ TEX = re.compile(r"\\([a-z]+)|[\\{}]")
 
 
 def first_sentences(doctree: nodes.document) -> str:
-    """Return as many whole sentences as fit, but at least one."""
+    """Return the first sentences of a page, up to `LONGEST` characters, but at least one."""
     said = ""
     for paragraph in doctree.findall(nodes.paragraph):
         box = paragraph.parent
@@ -32,14 +32,14 @@ def first_sentences(doctree: nodes.document) -> str:
                 if said and len(said + sentence) > LONGEST:
                     return said.rstrip(" :\uff1a")
                 said += sentence
-            said += "" if said[-1:] > "\u2e80" else " "  # Chinese has none
+            said += "" if said[-1:] > "\u2e80" else " "  # no space after a Chinese sentence
     return said.rstrip(" :\uff1a")
 
 
 def describe(
     app: Sphinx, _page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None
 ) -> None:
-    """Give a page its description; opengraph then repeats it."""
+    """Add the description to a page's metadata, before opengraph uses it."""
     if doctree is not None:
         given = context["meta"] or {}
         said = given.get("description") if app.config.language == "en" else None
@@ -49,7 +49,7 @@ def describe(
 
 
 def write_summaries(app: Sphinx, error: Exception | None) -> None:
-    """Write the descriptions of all pages for search, as the pages have them."""
+    """Write the descriptions of all pages to `_static/summaries.js`."""
     if error is None and app.builder.format == "html":
         pages = {page: Path(app.outdir, f"{page}.html") for page in app.env.found_docs}
         said = {
@@ -62,7 +62,7 @@ def write_summaries(app: Sphinx, error: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Touch each page as it is written, and list the descriptions at the end."""
+    """Connect the handlers to the writing of pages and to the end of the build."""
     app.connect("html-page-context", describe, priority=BEFORE_OPENGRAPH)
     app.connect("build-finished", write_summaries)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

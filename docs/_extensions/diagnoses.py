@@ -1,7 +1,7 @@
-"""Show the example of a diagnosis: its smallest program, PyTorch's error, and the report.
+"""Show the example of a diagnosis: a minimal program, PyTorch's error, and the report.
 
-`{diagnosis} CODE` ends the section about a code, and makes the code an anchor of that section. The
-programs of a page run in a process of their own, in which a script may change what it likes.
+The directive `{diagnosis} CODE` ends the section about a code, and makes the code an anchor of
+that section. The programs of a page run in a separate process, because they may change its state.
 """
 
 import json
@@ -37,7 +37,10 @@ def program(code: str) -> str:
 
 
 def run(code: str) -> tuple[str, str]:
-    """Run the program of a code and a backward pass; return the report and what PyTorch raises."""
+    """Run the program of a code; return `diagnose`'s report and PyTorch's error.
+
+    If PyTorch has an error message for this code, also run the backward pass to get it.
+    """
     variables: dict[str, Any] = {"__name__": "__main__"}
     script = compile(program(code), f"{code}.py", "exec")
     torch.manual_seed(0)
@@ -55,7 +58,7 @@ def run(code: str) -> tuple[str, str]:
 
 
 def error_of(function: Callable[[], object]) -> str:
-    """Return the error that a function raises, or nothing."""
+    """Return the RuntimeError that a function raises as text, or "" if there is none."""
     try:
         function()
     except RuntimeError as error:
@@ -65,7 +68,7 @@ def error_of(function: Callable[[], object]) -> str:
 
 @cache
 def results(codes: tuple[str, ...], language: str) -> dict[str, tuple[str, str]]:
-    """Run the programs of a page in a new process; return their reports and errors."""
+    """Run the programs of `codes` in a new process; return each one's report and error."""
     environment = os.environ | {"LEAFGRAD_LANG": language}
     command = [sys.executable, "-W", "ignore", __file__, *codes]
     options: Any = {"cwd": PROGRAMS, "stdout": subprocess.PIPE, "env": environment}
@@ -75,12 +78,12 @@ def results(codes: tuple[str, ...], language: str) -> dict[str, tuple[str, str]]
 
 
 class DiagnosisDirective(SphinxDirective):
-    """Show the example of a code, and let links find its section."""
+    """Show the example of a code, and make the code a link target."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """Return PyTorch's other messages and the folded example."""
+        """Return PyTorch's other messages for this code, and the folded example."""
         (code,) = self.arguments
         section: Any = self.state_machine.node
         page, title = self.env.docname, section[0].astext()
@@ -100,7 +103,7 @@ class DiagnosisDirective(SphinxDirective):
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Add the directive."""
+    """Register the directive."""
     app.add_directive("diagnosis", DiagnosisDirective)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 

@@ -1,8 +1,8 @@
 """Let search find a page by the `keywords` in its front matter.
 
-They are symptoms and old wordings, such as "memory increases every iteration", which the text of
-the page may not have. In the index of the site they stand without a place on the page. Who reads
-a translation types other words: those are in `keywords.json` beside its catalogues.
+They are symptoms and old phrases, such as "memory increases every iteration", that the page itself
+may not contain. They are entries of the site's index that link to the page as a whole. Keywords for
+a translation are in `keywords.json`, next to its catalogues.
 """
 
 import json
@@ -16,7 +16,7 @@ from sphinx.util.typing import ExtensionMetadata
 
 
 def add_keywords(app: Sphinx, doctree: nodes.document) -> None:
-    """Make an entry of the index of each keyword of the page that was read."""
+    """Add an index entry for each keyword of the page."""
     page = app.env.current_document.docname
     given = app.env.metadata[page].get("keywords", "[]")
     keywords = json.loads(given) if isinstance(given, str) else given
@@ -29,12 +29,15 @@ def add_keywords(app: Sphinx, doctree: nodes.document) -> None:
 
 @cache
 def translated(folder: Path) -> dict[str, list[str]]:
-    """Return the keywords of a page in one language."""
+    """Return the translated keywords of every page, by page name.
+
+    The result is empty if `folder` has no `keywords.json`.
+    """
     file = folder / "keywords.json"
     return json.loads(file.read_text("utf-8")) if file.is_file() else {}
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Add the keywords before the index is made of what was read."""
+    """Add the keywords before Sphinx builds its index."""
     app.connect("doctree-read", add_keywords, priority=100)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

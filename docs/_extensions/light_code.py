@@ -2,8 +2,8 @@
 
 Punctuation and plain names look like the surrounding text in both styles, light and dark. A dot
 becomes part of its name, and adjacent tokens of the same colour share a tag. All other tokens get
-the shortest tag of HTML, which leafgrad.css sets upright. The words of
-inline code lose their tags, which the theme does not style.
+the shortest HTML tag, `<i>`, which leafgrad.css sets upright. Words of inline code lose their
+tags, because the theme does not style them.
 """
 
 import re
@@ -27,7 +27,7 @@ COLOURED = re.compile(r'<span class="(\w+)">([^<]*)</span>')
 
 @cache
 def plain(*styles: str) -> re.Pattern[str]:
-    """Match what looks like text in each of the styles, whatever is in it."""
+    """Return a pattern for tokens that have the look of plain text in all of the styles."""
     looks = [get_style_by_name(name).style_for_token for name in styles]
     kinds = (
         name
@@ -40,7 +40,7 @@ def plain(*styles: str) -> re.Pattern[str]:
 
 
 def lighter(code: str, known: re.Pattern[str]) -> str:
-    """Write highlighted code with fewer tags."""
+    """Return highlighted code with fewer tags; tokens that match `known` lose theirs."""
     code = known.sub(r"\1", code).replace(DOT, ".")
     before = ""
     while code != before:
@@ -51,7 +51,7 @@ def lighter(code: str, known: re.Pattern[str]) -> str:
 def lighten(
     app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: nodes.document | None
 ) -> None:
-    """Write the code of a page as it is written."""
+    """Remove tags from the code of a page."""
     config = app.config
     known = plain(config.pygments_style, config.pygments_dark_style)
     for part in {"body", "toc"}.intersection(context):
@@ -60,7 +60,7 @@ def lighten(
 
 
 def keep_formatters(app: Sphinx) -> None:
-    """Let blocks of code share what colours them: Sphinx makes one, and its styles, for each."""
+    """Make Sphinx reuse formatters of highlighted code, instead of making one per block."""
     highlighter = getattr(app.builder, "highlighter", None)
     if highlighter is not None:
         make, kept = highlighter.get_formatter, dict[str, Any]()
@@ -75,7 +75,7 @@ def keep_formatters(app: Sphinx) -> None:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Touch each page once its code has links, which go by what is plain."""
+    """Connect the handlers; `lighten` runs after `code_links`, which needs the tags."""
     app.connect("builder-inited", keep_formatters)
     app.connect("html-page-context", lighten, priority=AFTER_LINKS)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,6 +1,6 @@
-"""Shorten the SVG of Matplotlib's pictures, and write their style once on each page.
+"""Shorten the SVG of Matplotlib's pictures, and write their style only once per page.
 
-A hundredth of a point is as fine as anyone sees, also in notebooks.
+Coordinates are cut to two decimals: nobody sees a hundredth of a point.
 """
 
 import re
@@ -13,7 +13,7 @@ from sphinx.util.typing import ExtensionMetadata
 PLOT = re.compile(r"<svg\b[^>]*>\s*<metadata>.*?</svg>", re.DOTALL)
 STYLE = re.compile(r"<style\b[^>]*>.*?</style>", re.DOTALL)
 WITHIN = re.compile(rf"srcdoc=(?:'[^']*'|\"[^\"]*\")|{STYLE.pattern}", re.DOTALL)
-"""A page within a page has nothing of the styles around it."""
+"""Styles, or embedded pages: the styles of the surrounding page do not apply to those."""
 LEFT_OUT = re.compile(
     r"<metadata>.*?</metadata>|<style .*?</style>| xmlns:xlink=\"[^\"]*\"| version=\"1.1\""
     r"| transform=\"rotate\(-0 [^\"]*\"|<path [^>]*style=\"fill: none\"/>",
@@ -26,7 +26,7 @@ BETWEEN = re.compile(r">\s+<")
 
 
 def lighter(html: str) -> str:
-    """Write the pictures in `html` with fewer letters."""
+    """Return `html` with shorter SVG pictures."""
     return PLOT.sub(lambda found: _plot(found[0]), html)
 
 
@@ -41,7 +41,7 @@ def _plot(svg: str) -> str:
 def lighten(
     _app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: nodes.document | None
 ) -> None:
-    """Write the pictures of a page as it is written."""
+    """Shorten the pictures of a page, and remove repeated styles."""
     seen = set[str]()
 
     def once(found: re.Match[str]) -> str:
@@ -53,6 +53,6 @@ def lighten(
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Process each page when it is written."""
+    """Connect `lighten` to the writing of pages."""
     app.connect("html-page-context", lighten)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,7 +1,7 @@
-"""Shorten styles and scripts: drop the rules and comments that no page needs.
+"""Shorten styles and scripts: remove rules and comments that no page needs.
 
-These are MyST-NB's 512 rules for terminal colours, and the comments and indents in the script of
-the live figures.
+These are MyST-NB's 512 rules for terminal colours, and the comments and indentation in the script
+of the live figures.
 """
 
 import re
@@ -16,7 +16,7 @@ COMMENT = re.compile(r"^ *//.*\n|^ +", re.MULTILINE)
 
 
 def forget(app: Sphinx) -> None:
-    """Remove the shortened styles of an earlier build: MyST-NB would report that they changed."""
+    """Remove shortened styles of an earlier build, so that MyST-NB does not report a change."""
     for style in Path(app.outdir, "_static").glob("mystnb.*.css"):
         style.unlink()
 

@@ -1,8 +1,8 @@
-"""Figures that respond: the directive `{live} NAME` inserts one after its question.
+"""Interactive figures: the directive `{live} NAME` shows a question and a figure.
 
-`docs/figures` has a picture of each as it starts, for readers without JavaScript, and
-`figures.toml` its controls and words. The script `_static/live.js` brings it to life, in the look
-of a backward pass that one steps through.
+`docs/figures` contains the first picture of each figure, for readers without JavaScript, and its
+controls and texts in `figures.toml`. The script `_static/live.js` makes it interactive. It looks
+like the step-by-step player of a backward pass.
 """
 
 import json
@@ -27,14 +27,14 @@ FIGURES = Path(__file__).parent.parent / "figures"
 
 
 def translated(part: Any) -> Any:
-    """Return a part of `figures.toml` in the language of the site."""
+    """Return a part of `figures.toml` with its strings in the language of the site."""
     if isinstance(part, dict):
         return {key: translated(value) for key, value in part.items()}
     return str(_(part)) if isinstance(part, str) else part
 
 
 def figure(name: str) -> tuple[str, list[Path]]:
-    """Return the HTML of a figure, and the files that it was made of."""
+    """Return the HTML of the figure `name`, and the files it is made from."""
     files = [FIGURES / file for file in ("figures.toml", "figure.html", f"{name}.svg")]
     words, template, start = (file.read_text("utf-8") for file in files)
     everything = translated(tomllib.loads(words))
@@ -50,13 +50,13 @@ def figure(name: str) -> tuple[str, list[Path]]:
 
 
 class Live(SphinxDirective):
-    """Insert a live figure after its question."""
+    """Show a question (the directive's content) and a live figure."""
 
     required_arguments = 1
     has_content = True
 
     def run(self) -> list[nodes.Node]:
-        """Return the question and the figure."""
+        """Return a container with the question (the directive's content) and the figure's HTML."""
         self.assert_has_content()
         with mock.patch.dict(os.environ, LEAFGRAD_LANG=self.config.language):
             html, files = figure(self.arguments[0])
@@ -69,14 +69,14 @@ class Live(SphinxDirective):
 def add_scripts(
     app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: nodes.document | None
 ) -> None:
-    """Load the scripts and styles on pages that have a figure."""
+    """Load the scripts and styles of live figures on pages that have one."""
     if "data-figure=" in context.get("body", ""):
         app.add_css_file("live.css")
         app.add_js_file("live.js", defer="defer")
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Add the directive."""
+    """Register the directive, and connect `add_scripts` to the writing of pages."""
     app.add_directive("live", Live)
     app.connect("html-page-context", add_scripts)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

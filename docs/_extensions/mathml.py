@@ -1,7 +1,7 @@
-"""Write math as MathML while the site is built: no JavaScript, no font, no request, and it prints.
+"""Convert math to MathML while the site is built, so that pages need no JavaScript or fonts for it.
 
-docutils' own converter knows less LaTeX than TeX does; what it does not know is a warning at the
-formula's place, so that a strict build is red rather than the page wrong.
+docutils' converter supports only a part of LaTeX. For anything else it warns at the formula, so
+that a strict build fails.
 """
 
 import re
@@ -25,10 +25,10 @@ MARKS = re.compile(r"[.,;:!?)\u3001\u3002\uff01\uff09\uff0c\uff1a\uff1b\uff1f]+"
 
 
 def mathml(node: nodes.math | nodes.math_block, *, block: bool) -> str:
-    """Convert one formula, or warn and show its source."""
+    """Return the MathML of a formula; if it cannot be converted, warn and return its source."""
     tex = node.astext()
     try:
-        # As TeX sets it: 2 cos 2 has a thin space on both sides of its function.
+        # TeX puts a thin space on both sides of a function, as in 2 cos 2.
         thin = r'\1<mspace width="0.17em"></mspace>'
         return NEXT_TO_FUNCTION.sub(thin, tex2mathml(tex, as_block=block))
     except MathError as error:
@@ -44,7 +44,7 @@ def visit_inline(writer: HTML5Translator, node: nodes.math) -> None:
 
 def visit_block(writer: HTML5Translator, node: nodes.math_block) -> None:
     """Write a displayed formula, with its number if it has one."""
-    # furo wraps every formula, and the wrapper has the anchor.
+    # The anchor belongs to the wrapper that furo adds to every formula.
     writer.body.append('<div class="math" tabindex="0">')
     if node.get("number"):
         number = get_node_equation_number(writer, node)
@@ -56,7 +56,7 @@ def visit_block(writer: HTML5Translator, node: nodes.math_block) -> None:
 
 
 def join_marks(_app: Sphinx, doctree: nodes.document, _page: str) -> None:
-    """Keep a formula and the punctuation after it on one line: browsers may break between them."""
+    """Keep a formula and the punctuation after it on one line."""
     for formula in [*doctree.findall(nodes.math)]:
         line = formula.parent
         place = line.index(formula) + 1

@@ -15,14 +15,14 @@ BEFORE = re.compile(r"(?<=[\w)\]])(?=\.[A-Za-z])")
 
 
 def breakable(text: str) -> str:
-    """Insert possible line breaks into long names."""
+    """Return a text with possible line breaks inside its long names."""
     return LONG.sub(lambda name: BEFORE.sub("<wbr>", AFTER.sub(r"\1<wbr>", name[0])), text)
 
 
 def mark(
     _app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: nodes.document | None
 ) -> None:
-    """Mark them in the tables of a page as it is written."""
+    """Allow line breaks inside long names in the tables of a page."""
 
     def in_table(table: re.Match[str]) -> str:
         return TEXT.sub(lambda text: f">{breakable(text[1])}<", table[0])
@@ -31,6 +31,6 @@ def mark(
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Process each page when it is written."""
+    """Connect `mark` to the writing of pages."""
     app.connect("html-page-context", mark)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,9 +1,9 @@
-"""Write a downloadable, self-contained notebook for each page that executes cells.
+"""Write a downloadable, self-contained notebook for each page that executes code cells.
 
-What only the site knows is put in Markdown's own words: a claim becomes a quotation, a link leads
-to another of these notebooks or is left out. A hint and an answer stay folded, and the code of an
-answer is shown and not run: no metadata folds a cell in JupyterLab, VS Code and Colab alike. Any
-other fold stands open. The outputs are those of the page.
+The site's directives become plain Markdown. A claim becomes a quotation. A link leads to another
+of these notebooks, or only its text is kept. Hints and answers stay folded. The code of an answer
+is shown but not run, because no metadata folds a cell in JupyterLab, VS Code and Colab alike. All
+other folds are open. Outputs are copied from the page.
 """
 
 import json
@@ -76,7 +76,7 @@ holds.*"""
 
 
 def has_notebook(text: str) -> bool:
-    """Return whether a page shows cells."""
+    """Return whether a page shows code cells, and therefore has a notebook."""
     return bool(SHOWN.search(text))
 
 
@@ -87,9 +87,9 @@ def as_notebook(
     release: str,
     folded: Collection[str] = FOLDED,
 ) -> NotebookNode:
-    """Read the Markdown of `page` as a notebook that needs nothing of the site but `pages`.
+    """Return the Markdown of `page` as a notebook; its links lead to notebooks of `pages`.
 
-    A fold whose title is in `folded` stays closed.
+    Folds whose title is in `folded` stay closed.
     """
     config = MdParserConfig(enable_extensions={"colon_fence", "dollarmath"})
     text = _without_directives(text, folded)
@@ -110,13 +110,13 @@ def as_notebook(
     notebook.cells = [needs, *shown]
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL})
     for number, cell in enumerate(notebook.cells):
-        cell.id = f"cell-{number}"  # the same in every build
+        cell.id = f"cell-{number}"  # so that each build writes the same file
     return notebook
 
 
 @contextmanager
 def _unchecked() -> Iterator[None]:
-    """Let nbformat make cells without a schema that holds of all of them: it takes the longest."""
+    """Make nbformat skip the validation of each new cell, which is slow."""
     check = nbbase.validate
     nbbase.validate = lambda *_, **__: None
     try:
@@ -126,16 +126,16 @@ def _unchecked() -> Iterator[None]:
 
 
 def _without_directives(text: str, folded: Collection[str]) -> str:
-    """Write containers and folds, also those in others, in plain Markdown."""
+    """Return the text with containers and folds, also nested ones, as plain Markdown."""
 
     def fold(found: re.Match[str]) -> str:
-        if found[2] not in folded:  # its cells are cells of the notebook
+        if found[2] not in folded:  # so that its cells become cells of the notebook
             return f"**{found[2]}**\n\n{found[3]}"
         inside = CELL.sub(_shown, found[3]).strip()
         return f"<details>\n<summary>{found[2]}</summary>\n\n{inside}\n\n</details>\n"
 
     text = ON_PAGE.sub(lambda found: f"```python\n{program(found[1])}```", text)
-    # Rules run over the zoo (tensors, operations, modules), which a notebook does not have.
+    # Omit claims about the zoo (tensors, operations, modules), which a notebook does not have.
     text = CELL.sub(lambda cell: "" if "@for_all(" in cell[2] else cell[0], text)
     text = CONTAINER.sub(r"\2", LIVE.sub("", text))
     while FOLD.search(text):
@@ -144,14 +144,14 @@ def _without_directives(text: str, folded: Collection[str]) -> str:
 
 
 def _shown(cell: re.Match[str]) -> str:
-    """Write a cell as code to look at, with what it prints in comments."""
+    """Return a cell as a fenced code block; expected output becomes comments."""
     raises = RAISED.search(cell[1])
     told = f"# {RAISES} {raises[1]}\n" if raises else ""
     return f"```python\n{told}{cell[2].replace('#>', '#')}```"
 
 
 def add_outputs(notebook: NotebookNode, executed: NotebookNode) -> None:
-    """Give each cell the outputs that it had on the page, where it may stand in another order."""
+    """Copy to each cell its output on the page, where cells may have another order."""
     outputs = defaultdict(list)
     for cell in executed.cells:
         if cell.cell_type == "code":
@@ -166,7 +166,10 @@ def add_outputs(notebook: NotebookNode, executed: NotebookNode) -> None:
 
 
 def translate_comments(notebook: NotebookNode, said: Mapping[str, str]) -> None:
-    """Translate the comments in the code of a notebook into the language of its text."""
+    """Translate the comments in the code of a notebook.
+
+    `said` maps each comment to its translation.
+    """
 
     def in_language(code: str) -> str:
         raises = TOLD.sub(lambda told: told[0].replace(RAISES, str(_(RAISES)), 1), code)
@@ -180,9 +183,10 @@ def translate_comments(notebook: NotebookNode, said: Mapping[str, str]) -> None:
 
 
 def with_images(html: str) -> str:
-    """Put each picture into an image: who opens a notebook has not run it, so it is not trusted.
+    """Return HTML with each SVG picture as an image, unless it contains a script.
 
-    Of what is no image, JupyterLab leaves the words alone. A script moves what stands in the page.
+    Notebooks from other people are not trusted until they are run. JupyterLab then shows only the
+    text of an SVG picture, but it shows images. Scripts need the picture itself to animate it.
     """
     return html if "<script" in html else PICTURE.sub(_as_image, html)
 
@@ -195,12 +199,12 @@ def _as_image(found: re.Match[str]) -> str:
 
 
 def as_address(svg: str) -> str:
-    """Write a picture as the address of an image may hold it: base64 would need a third more."""
+    """Return an SVG picture encoded for a `data:` address; base64 would be a third longer."""
     return ATTRIBUTE.sub(r"='\1'", svg).translate(IN_ADDRESS)
 
 
 def _not_brought(code: Iterable[str]) -> list[str]:
-    """List what `code` imports that neither Python, nor leafgrad, nor a notebook brings."""
+    """Return modules that `code` imports and that are not in Python, leafgrad or Jupyter."""
     imported = {name for source in code for name in IMPORTED.findall(source)}
     return sorted(imported - BROUGHT - sys.stdlib_module_names)
 
@@ -214,7 +218,7 @@ def _needs(title: str, release: str, others: list[str], left_out: str) -> Notebo
 
 
 def _code(cell: NotebookNode) -> tuple[str, NotebookNode]:
-    """Return the source of a cell and its metadata."""
+    """Return the source and the metadata of a code cell for the notebook."""
     raises = cell.metadata.get("raises")
     told = f"# {RAISES} {raises}\n" if raises else ""
     tags = [*cell.metadata.get("tags", []), *(["raises-exception"] if raises else [])]
@@ -273,18 +277,18 @@ def write(
 
 
 def written(notebook: NotebookNode) -> str:
-    """Write a notebook as compact JSON."""
+    """Return a notebook as compact JSON."""
     return json.dumps(notebook, ensure_ascii=False, separators=(",", ":"))
 
 
 @cache
 def _pages(env: BuildEnvironment) -> dict[str, str]:
-    """Return the text of each page that has a notebook."""
+    """Return the Markdown of each page that has a notebook, by page name."""
     texts = {name: env.doc2path(name).read_text("utf-8") for name in sorted(env.found_docs)}
     return {name: text for name, text in texts.items() if has_notebook(text)}
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Write the notebook of each page with it."""
+    """Connect `write` to the writing of pages."""
     app.connect("html-page-context", write)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,9 +1,9 @@
 """Check that every written page is complete, small and works offline; warn otherwise.
 
-- Nothing on it is fetched from another site.
-- Each of its links to the site leads to a file, and to a place in it.
-- Each of its pictures has words beside it.
-- With its styles and scripts it is light, compressed and without its pictures.
+- It fetches nothing from another site.
+- Each link within the site leads to an existing file and anchor.
+- Each picture has a text alternative.
+- The page with its styles and scripts, but without its pictures, is small when compressed.
 """
 
 import gzip
@@ -24,17 +24,17 @@ logger = logging.getLogger(__name__)
 LIGHT = 64_000
 """Bytes of a page with its styles and scripts, each compressed by gzip."""
 LIGHT_ELSEWHERE = 68_000
-"""The same in another language than English: a Chinese character takes three bytes."""
+"""The limit for translated pages: a Chinese character takes three bytes."""
 FETCHED = {"img": "src", "script": "src", "iframe": "src", "source": "src", "video": "src"}
 FETCHED_LINKS = {"icon", "stylesheet", "preload", "modulepreload", "prefetch", "manifest"}
 IN_STYLES = re.compile(r"""(?:url\(|@import)\s*["']?([^"')\s;]+)""")
 BARE = re.compile(r'<(?!img|script|style)\w+(?: class=(?:"[^"]*"|\w+))?>|</(?!script|style)\w+>')
-"""What has no more than a look is most of a page, and says nothing here."""
+"""Tags with no attribute except `class`: most tags of a page, and irrelevant to these checks."""
 PICTURE = re.compile(r"<svg\b.*?</svg>|data:image/[^\"']*|srcdoc='[^']*'", re.DOTALL)
 
 
 class Page(HTMLParser):
-    """The resources, links and anchors of a page, and its elements without text."""
+    """The resources, links and anchors of a page, and its elements that lack a text alternative."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Page(HTMLParser):
         """Record the resources, links and anchors of one element."""
         given = {name: value or "" for name, value in attrs}
         self.anchors.update(given[name] for name in ("id", "name") if name in given)
-        if tag == "a" and "href" in given and "hreflang" not in given:  # of another build
+        if tag == "a" and "href" in given and "hreflang" not in given:  # part of another build
             self.links.append(given["href"])
         elif tag == "link" and FETCHED_LINKS & {*given.get("rel", "").split()}:
             self.fetched.append(given["href"])
@@ -60,7 +60,7 @@ class Page(HTMLParser):
 
 
 class Site:
-    """A written site, each file of which is read once."""
+    """All files of a built site; each is read only once."""
 
     def __init__(self, folder: Path, root: str = "/", light: int = LIGHT) -> None:
         self._folder = folder
@@ -71,7 +71,7 @@ class Site:
         self._is_there = cache(Path.is_file)
 
     def problems(self) -> Iterator[tuple[Path, str]]:
-        """Yield the problems, file by file."""
+        """Yield each problem with its file."""
         for style in sorted(self._folder.rglob("*.css")):
             for target in filter(_is_elsewhere, IN_STYLES.findall(style.read_text("utf-8"))):
                 yield style, f"a style must stand on this site, not at {target}"
@@ -93,7 +93,7 @@ class Site:
             yield f"a page must have at most {self._light:,} bytes compressed, not {weight:,}"
 
     def _missing(self, file: Path, target: str) -> str | None:
-        """Return what is missing at the target of a link on the page `file`."""
+        """Return what a link on the page `file` lacks at its target; None if all is there."""
         parts = urlsplit(target)
         if parts.scheme or parts.netloc:
             return None
@@ -106,13 +106,13 @@ class Site:
         return None
 
     def _led(self, file: Path, path: str) -> Path:
-        """Return the file at `path`, which stands on the page `file` or begins at the root."""
+        """Return the file at `path`, which is relative to the page `file` or to the site's root."""
         if path.startswith(self._root):
             return self._folder / path.removeprefix(self._root)
         return Path(normpath(file.parent / path)) if path else file
 
     def _weight(self, file: Path) -> int:
-        """Count the bytes of a page and of its styles and scripts, each compressed."""
+        """Return the compressed bytes of a page and of its styles and scripts."""
         text = PICTURE.sub("", file.read_text(encoding="utf-8"))
         fetched = dict.fromkeys(target.partition("?")[0] for target in self._page(file).fetched)
         beside = [self._led(file, target) for target in fetched if target.endswith((".css", ".js"))]
@@ -129,7 +129,7 @@ def _compressed(data: bytes) -> int:
 
 
 def check(app: Sphinx, error: Exception | None) -> None:
-    """Warn of each problem of the finished site."""
+    """Warn about each problem of the finished site."""
     if error is None and app.builder.format == "html":
         light = LIGHT if app.config.language == "en" else LIGHT_ELSEWHERE
         site = Site(Path(app.outdir), app.config.notfound_urls_prefix, light)

@@ -1,8 +1,8 @@
-"""Mark the routes through the tutorial: where a chapter lies on each, and which one comes next.
+"""Show the routes through the tutorial: a chapter's position on each, and the next chapter.
 
-The page `tutorial/index` is the only place that knows them. Its toctree holds the parts, and that
-of a part its chapters, in an order where nothing is used before it is shown; a `route` directive
-takes all of them, or those that it names, in the same order. It leaves out names after a minus.
+Routes are defined on the page `tutorial/index` by `route` directives. Its toctree lists the parts,
+and each part's toctree lists its chapters. A `route` contains all chapters, or those that it
+names, in the same order. A minus before a name excludes that chapter.
 """
 
 from collections.abc import Iterator
@@ -27,11 +27,11 @@ ROUTES = {
     "learner": ("Learner", "M8 4C6 2 3 2 1 3v10c2-1 5-1 7 1 2-2 5-2 7-1V3c-2-1-5-1-7 1zv10"),
     "pinn": ("PINN practitioner", "M1 8c2.5-9 4.5-9 7 0s4.5 9 7 0M1 14h14"),
 }
-"""What a route is called, and its icon: an open book, and a wave on a line."""
+"""The title and icon of each route: an open book, and a wave on a line."""
 
 
 class RouteList(nodes.General, nodes.Element):
-    """A route as the page that lists it declares it: all chapters, if it names none."""
+    """A placeholder for the list of a route's chapters, until all titles are known."""
 
 
 class RouteDirective(SphinxDirective):
@@ -41,7 +41,7 @@ class RouteDirective(SphinxDirective):
     has_content = True
 
     def run(self) -> list[nodes.Node]:
-        """Insert a placeholder; the list is filled in when all titles are known."""
+        """Return a `RouteList`, which `resolve` fills in when all titles are known."""
         (key,) = self.arguments
         if key not in ROUTES:
             raise self.error(f"a route must be one of {', '.join(ROUTES)}, not {key}")
@@ -60,12 +60,12 @@ class Route:
     line: int
 
     def after(self, chapter: str) -> str | None:
-        """Return the chapter that comes next, if there is one."""
+        """Return the chapter after `chapter`; None if it is the last one."""
         following = self.chapters[self.chapters.index(chapter) + 1 :]
         return following[0] if following else None
 
     def problems(self) -> Iterator[str]:
-        """Yield where the route leads elsewhere or back."""
+        """Yield a message for each name that is no chapter, repeated or in the wrong order."""
         for name in dict.fromkeys(self.named):
             if name not in self.chapters:
                 yield f"a route must lead to chapters, not to {name}"
@@ -75,19 +75,19 @@ class Route:
 
 
 def parts(env: BuildEnvironment) -> dict[str, list[str]]:
-    """Return the chapters that stand under the page of each part, or that page if it has none."""
+    """Return the chapters of each part; a part without chapters is its own only chapter."""
     inside = env.toctree_includes
     return {part: inside.get(part, [part]) for part in inside.get(LISTED, [])}
 
 
 def chapters(env: BuildEnvironment) -> list[str]:
-    """Return all chapters in their order."""
+    """Return all chapters in the order of the tutorial."""
     return [chapter for part in parts(env).values() for chapter in part]
 
 
 @cache
 def routes(env: BuildEnvironment) -> tuple[Route, ...]:
-    """Return all routes."""
+    """Return all routes that `tutorial/index` defines."""
     folder = LISTED.rpartition("/")[0]
     found = []
     for listed in env.get_doctree(LISTED).findall(RouteList):
@@ -103,7 +103,7 @@ def routes(env: BuildEnvironment) -> tuple[Route, ...]:
 
 
 def check(_app: Sphinx, env: BuildEnvironment) -> None:
-    """Warn of a route that is broken, and of a part whose page has several headings."""
+    """Warn about each broken route, and about pages of parts that have several headings."""
     if LISTED not in env.found_docs:
         return
     for route in routes(env):
@@ -116,7 +116,7 @@ def check(_app: Sphinx, env: BuildEnvironment) -> None:
 
 
 def resolve(app: Sphinx, doctree: nodes.document, page: str) -> None:
-    """Write the lists: all chapters by part, or those of a route in their order."""
+    """Fill in each `RouteList`: all chapters by part, or the chapters that the route names."""
     for listed in [*doctree.findall(RouteList)]:
         route = next(route for route in routes(app.env) if route.key == listed["key"])
         written = nodes.container(ids=listed["ids"], classes=["route-list"])
@@ -129,7 +129,7 @@ def resolve(app: Sphinx, doctree: nodes.document, page: str) -> None:
 
 
 def _outline(app: Sphinx, page: str, route: Route) -> Iterator[nodes.list_item]:
-    """Yield each part with its number and, below it, its chapters on the route with theirs."""
+    """Yield a numbered list item per part, with the part's chapters on the route below it."""
     for part, all_inside in parts(app.env).items():
         if inside := [chapter for chapter in all_inside if chapter in route.chapters]:
             item = _item(app, page, part, number=_number(app.env, part))
@@ -154,7 +154,7 @@ def _item(app: Sphinx, page: str, chapter: str, *, number: str = "") -> nodes.li
 def mark(
     app: Sphinx, page: str, _template: str, context: dict[str, Any], _tree: nodes.document | None
 ) -> None:
-    """Show the routes of a chapter at its top, and the next chapter at its end."""
+    """Add a chapter's routes below its title, and links to the next chapters at its end."""
     if LISTED not in app.env.found_docs:
         return
     on = [route for route in routes(app.env) if page in route.chapters]
@@ -182,7 +182,7 @@ def _way(app: Sphinx, route: Route, page: str, listed: str) -> str:
     if following is None:
         ends = _("{route}: the route ends here.").format(route=name)
         return f'<p>{ends} <a href="{listed}">{_("All routes")}</a></p>'
-    if not route.named:  # who reads all of them opens each part at its page
+    if not route.named:  # a reader of all chapters starts each part at its own page
         following = _opening(app.env, page, following)
     title = escape(app.env.titles[following].astext())
     uri = app.builder.get_relative_uri(page, following)
@@ -190,7 +190,7 @@ def _way(app: Sphinx, route: Route, page: str, listed: str) -> str:
 
 
 def _opening(env: BuildEnvironment, page: str, following: str) -> str:
-    """Return the chapter that comes next, or the page of its part where that begins."""
+    """Return `following`, or the page of its part if that differs from the part of `page`."""
     for part, inside in parts(env).items():
         if following in inside and page not in inside:
             return part
@@ -206,7 +206,7 @@ def _anchor(key: str) -> str:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Check the routes when all pages are read, and mark each chapter as it is written."""
+    """Connect the handlers to the reading and writing of pages."""
     app.add_node(RouteList)
     app.add_directive("route", RouteDirective)
     app.connect("env-check-consistency", check)

@@ -1,4 +1,4 @@
-"""Keep docstrings and the changelog in English, and out of the catalogues.
+"""Keep docstrings and the changelog in English, and out of the translation catalogues.
 
 On translated pages, this text is marked as English, so that screen readers pronounce it correctly.
 The same holds for the output of cells and for sentences without a translation.
@@ -27,7 +27,7 @@ def untranslated(doctree: nodes.document, page: str) -> Iterator[nodes.Element]:
 
 
 def printed(doctree: nodes.document) -> Iterator[nodes.Element]:
-    """Yield the printed or drawn output of cells; a table made by a cell counts as text."""
+    """Yield the nodes with printed or drawn output of cells, except tables."""
     for box in doctree.findall(nodes.container):
         parts = box.children if "cell_output" in box["classes"] else ()
         if parts and all(isinstance(part, PRINTED) for part in parts):
@@ -35,10 +35,10 @@ def printed(doctree: nodes.document) -> Iterator[nodes.Element]:
 
 
 def ask_for_no_translation(app: Sphinx, doctree: nodes.document) -> None:
-    """Keep English text out of the catalogues.
+    """Exclude text that stays English from the translation catalogues.
 
-    Only blocks are marked: Sphinx takes an inline node with this mark for a placeholder, and moves
-    what is in it to the end of its parent. It sets the mark itself on the text of a field.
+    Only blocks are marked as not translatable. Sphinx takes a marked inline node for a placeholder,
+    and moves its content to the end of its parent. Sphinx itself marks the text of a field.
     """
     for box in untranslated(doctree, app.env.current_document.docname):
         for node in box.findall(nodes.TextElement):
@@ -49,7 +49,7 @@ def ask_for_no_translation(app: Sphinx, doctree: nodes.document) -> None:
 
 
 def mark(app: Sphinx, doctree: nodes.document, page: str) -> None:
-    """Mark English text on a translated page; docutils turns the class into lang="en"."""
+    """Mark English text on a translated page with a class; docutils turns it into `lang="en"`."""
     if app.config.language != "en":
         waiting = [
             text for text in doctree.findall(nodes.TextElement) if text.get("translated") is False
@@ -63,7 +63,7 @@ def mark(app: Sphinx, doctree: nodes.document, page: str) -> None:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Process each page after reading and before writing."""
+    """Connect the handlers to the reading and writing of pages."""
     app.connect("doctree-read", ask_for_no_translation)
     app.connect("doctree-resolved", mark)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,4 +1,4 @@
-"""The Markdown of a page in another language, as Sphinx would show it: message by message."""
+"""Translate the Markdown of a page message by message, as Sphinx does."""
 
 import re
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ def messages(config: Config, folder: Path, page: str) -> Mapping[str, str]:
 
 
 def translated(text: str, catalogue: Mapping[str, str]) -> str:
-    """Translate the sentences of a page by a catalogue; missing ones stay English."""
+    """Return the page's text with translated sentences; those not in `catalogue` stay English."""
     kept: list[str] = []
 
     def keep(part: str) -> str:

@@ -16,11 +16,11 @@ from leafgrad import GraphTrace
 ATTRIBUTE = ".. attribute:: "
 AFTER_NAPOLEON = 501
 BEFORE_TYPEHINTS = 499
-PUBLIC = {GraphTrace.__base__: GraphTrace}  # which is what users hold where facts alone are needed
+PUBLIC = {GraphTrace.__base__: GraphTrace}  # show the public class instead
 
 
 def options(listed: type) -> dict[str, str]:
-    """Return the option (type or value) to show beside the name of each attribute."""
+    """Return for each attribute the text to show beside its name: a type or an enum's value."""
     if issubclass(listed, enum.Enum):
         return {member.name: f":value: {member.value!r}" for member in listed}
     hints = get_type_hints(listed)
@@ -33,7 +33,7 @@ def options(listed: type) -> dict[str, str]:
 def annotate(
     _app: Sphinx, what: str, _name: str, listed: Any, _options: Any, lines: list[str]
 ) -> None:
-    """Insert the options under the directives that napoleon wrote."""
+    """Insert the texts of `options` into the docstring that napoleon has converted."""
     if what != "class":
         return
     known = options(listed)
@@ -46,7 +46,10 @@ def annotate(
 def without_constructor(
     _app: Sphinx, _what: str, _name: str, listed: Any, *_signature: Any
 ) -> tuple[str, None] | None:
-    """Omit the constructor signature of a dataclass, an enum or a named tuple."""
+    """Return an empty signature for a dataclass, enum or named tuple.
+
+    Return None for other objects.
+    """
     is_value = isinstance(listed, type) and (
         dataclasses.is_dataclass(listed) or issubclass(listed, enum.Enum | tuple)
     )
@@ -54,7 +57,7 @@ def without_constructor(
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Process signatures, and docstrings after napoleon turned them into directives."""
+    """Connect both handlers; `annotate` runs after napoleon."""
     app.connect("autodoc-process-signature", without_constructor, priority=BEFORE_TYPEHINTS)
     app.connect("autodoc-process-docstring", annotate, priority=AFTER_NAPOLEON)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
