@@ -1,8 +1,8 @@
-"""Taylor mode: derivatives of any order by one walk forward along the recorded graph.
+"""Taylor mode: derivatives of any order by one forward walk along the recorded graph.
 
-A truncated Taylor series, a stack ``[K, *shape]`` of coefficients, runs from the inputs to the
-outputs, through one small rule per kind of node. It lives in a truncated algebra, of one direction,
-of several columns or of the Laplacian, and no rule knows which.
+A truncated Taylor series, a stack ``[K, *shape]`` of coefficients, is propagated from the inputs to
+the outputs. Each kind of node has a small rule for this. The series belongs to a truncated algebra:
+of one direction, of several columns, or of the Laplacian. The rules work for all of them.
 """
 
 from leafgrad._derivative.taylor.custom import CUSTOM, check_function, taylor_rule
@@ -27,5 +27,5 @@ __all__ = [
     "taylor_rule",
 ]
 
-# Their backward is recorded whole, whatever constants they keep.
+# The backward of these functions records its whole graph, whatever constants it uses.
 OWN_FUNCTIONS = frozenset((*fused.FUNCTIONS, *contraction.FUNCTIONS, *recurrences.FUNCTIONS))

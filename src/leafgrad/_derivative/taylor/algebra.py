@@ -32,7 +32,7 @@ from torch import Tensor
 from leafgrad._derivative.taylor.constants import make_once
 
 MultiIndex = tuple[int, ...]
-Indices = tuple[int, ...]  # of coefficients, in ascending order
+Indices = tuple[int, ...]  # the numbers of basis elements, in ascending order
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -56,13 +56,16 @@ class Algebra:
         return max(self.degrees)
 
     def with_products(self, left: Indices, right: Indices) -> Indices:
-        """Return the indices of all products of a `left` and a `right` basis element."""
+        """Return the indices of all products of a basis element in `left` and one in `right`."""
         pairs = product(left, right)
         return tuple(sorted({self.products[pair] for pair in pairs if pair in self.products}))
 
-    @lru_cache(maxsize=1024)  # noqa: B019 (algebras are few, and cached themselves)
+    @lru_cache(maxsize=1024)  # noqa: B019 (there are few algebras, and they are cached)
     def generated(self, indices: Indices) -> Indices:
-        """Return the indices of a function of a series that has these `indices`."""
+        """Return the indices that a function of a series has, if the series has these `indices`.
+
+        These are `indices` and the indices of all their products.
+        """
         found = set(indices)
         grown = found
         while grown:
@@ -75,7 +78,11 @@ class Algebra:
     def degrees_at(
         self, indices: Indices, ndim: int, dtype: torch.dtype, device: torch.device
     ) -> Tensor:
-        """Return the degrees as a tensor ``[len(indices), 1, ..., 1]`` of ``1 + ndim`` axes."""
+        """Return the degrees of `indices` as a tensor ``[len(indices), 1, ..., 1]``.
+
+        It has ``1 + ndim`` axes, so it broadcasts to a stack ``[K, *shape]`` if the shape has
+        `ndim` axes.
+        """
         degrees = [self.degrees[index] for index in indices]
         with torch.inference_mode(mode=False):
             return torch.tensor(degrees, dtype=dtype, device=device).reshape(-1, *[1] * ndim)
@@ -89,9 +96,10 @@ def powers(order: int) -> Algebra:
 
 @lru_cache(maxsize=64)
 def monomials(indices: frozenset[MultiIndex]) -> Algebra:
-    """Return the algebra of several columns, with one basis element per multi-index.
+    """Return the algebra of several columns, with one basis element for each multi-index.
 
-    `indices` must contain all divisors of its monomials except 1.
+    If `indices` contains a multi-index, it must also contain all lower ones except zero (see
+    `closure`).
     """
     basis = basis_of(indices)
     place = {index: number for number, index in enumerate(basis)}
@@ -106,12 +114,12 @@ def monomials(indices: frozenset[MultiIndex]) -> Algebra:
 
 
 def basis_of(indices: Collection[MultiIndex]) -> list[MultiIndex]:
-    """Return multi-indices in the order of the algebra of these monomials."""
+    """Sort multi-indices by degree, then lexicographically: the basis order of their algebra."""
     return sorted(indices, key=lambda index: (sum(index), index))
 
 
 def closure(orders: Collection[MultiIndex]) -> frozenset[MultiIndex]:
-    """Return all multi-indices that are at most one of `orders` in each entry, except zero."""
+    """Return all multi-indices, except zero, whose entries are at most those of one of `orders`."""
     below = {index for order in orders for index in product(*[range(n + 1) for n in order])}
     return frozenset(index for index in below if any(index))
 
@@ -121,8 +129,9 @@ def squares(directions: int, others: int = 0) -> Algebra:
     """Return the algebra of the Laplacian, in which all directions have the same square.
 
     Products of two different directions are zero. So the last coefficient is half the sum of the
-    second derivatives along the directions, and no other second derivative is computed. The
-    directions are followed by `others`, which have only a first order: their squares are zero.
+    second derivatives along the directions, and no other second derivative is computed. `others` is
+    the number of further directions of which only first derivatives are computed: their squares are
+    zero.
     """
     last = directions + others
     products = {(direction, direction): last for direction in range(directions)}

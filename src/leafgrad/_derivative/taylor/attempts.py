@@ -29,14 +29,14 @@ from torch import Tensor
 
 from leafgrad._derivative.taylor.scale import Scale
 
-_PLAIN = 2  # up to this order, factorials do not matter
+_PLAIN = 2  # up to this order, factorials are too small to matter
 _SHORT = 8  # up to this order, coefficients are tried in single precision
 _STEP = 900  # in bits, a little less than double precision has above one
 _MOST = 2.0**_STEP
 
 
 class Room(NamedTuple):
-    """Limits for the coefficients of the outputs that exclude overflow and underflow on the way.
+    """Limits for the coefficients of the outputs that exclude overflow and underflow before them.
 
     An intermediate overflow gives infinity or NaN, which stays until the end. An intermediate
     underflow gives zero or an inexact number, and a large factor afterwards can hide it. But such a
@@ -53,9 +53,13 @@ class Room(NamedTuple):
     large: float = 0
 
     def holds(self, coefficients: Tensor, asked: Tensor, values: Tensor, dims: list[int]) -> Tensor:
-        """Return which rows of ``[K, *batch, *channels]`` satisfy the limits, ``[*batch]``.
+        """Return a mask ``[*batch]`` of the rows of coefficients that satisfy the limits.
 
-        `dims` are the axes of coefficients and channels.
+        Args:
+            coefficients: All coefficients, ``[K, *batch, *channels]``.
+            asked: The requested ones among them.
+            values: The outputs, with an axis of size 1 in front.
+            dims: The axes of coefficients and channels.
         """
         fit = coefficients.abs().amax(dims) <= self.highest
         is_trusted = asked.abs().amin(dims) >= self.lowest
@@ -73,6 +77,7 @@ class Attempt(NamedTuple):
 def attempts(dtype: torch.dtype, factorial: int, order: int) -> tuple[Attempt, Attempt | None]:
     """Return the first attempt for inputs of this dtype, and the second one or None.
 
+    `order` is the highest order, and `factorial` its derivative divided by its coefficient.
     Coefficients are never in half precision, and in single precision only for low orders. For
     inputs in single precision or less, double precision cannot underflow. Up to order 2, zero
     derivatives are common. They are accepted unless the outputs are large. At order 1, there is no
@@ -92,14 +97,14 @@ def attempts(dtype: torch.dtype, factorial: int, order: int) -> tuple[Attempt, A
 
 @lru_cache(maxsize=256)
 def search(factorial: int, order: int) -> tuple[Attempt, ...]:
-    """Return the attempts of the search, from the largest bias to the smallest."""
+    """Return the attempts to make if the first two fail, from the largest bias to the smallest."""
     biases = range(600, min(-300, -64 * order) - 1, -_STEP)
     scales = (_make_scale(torch.float64, factorial, order, bias) for bias in biases)
     return tuple(Attempt(scale, Room(0, _MOST)) for scale in scales)
 
 
 def _make_scale(dtype: torch.dtype, factorial: int, order: int, bias: int) -> Scale:
-    """Return the scale for which the coefficient of this order is its derivative times 2**bias.
+    """Return a scale: with it, the coefficient of this order is its derivative times 2**bias.
 
     `factorial` is the derivative divided by the unscaled coefficient.
     """

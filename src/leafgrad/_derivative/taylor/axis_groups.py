@@ -11,7 +11,7 @@ Shape = tuple[int, ...]
 
 
 class Group(NamedTuple):
-    """Neighbouring axes before and after a view that hold the same elements in the same order."""
+    """Neighbouring axes before and after a `view` that hold the same elements in the same order."""
 
     old: list[int]
     new: list[int]
@@ -23,7 +23,10 @@ class Group(NamedTuple):
 
 
 def group_axes(old: Shape, new: Shape) -> Sequence[Group]:
-    """Return the groups of axes before and after a view. Axes of size 1 are in no group."""
+    """Return the groups of axes of a `view` from the shape `old` to the shape `new`.
+
+    Axes of size 1 are in no group.
+    """
     try:
         return _group_axes(old, new)
     except TypeError:  # Symbolic sizes cannot be hashed.

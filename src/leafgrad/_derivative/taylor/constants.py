@@ -16,7 +16,7 @@ Made = TypeVar("Made")
 
 
 def make_once(make: Callable[[*Given], Made]) -> Callable[[*Given], Made]:
-    """Cache the results of a function, except inside a dispatch mode or a transform.
+    """Wrap `make` so that its results are cached, except inside a dispatch mode or a transform.
 
     Tensors that are created there, such as fake tensors, cannot be used outside.
     """
@@ -30,6 +30,6 @@ def make_once(make: Callable[[*Given], Made]) -> Callable[[*Given], Made]:
 
 @make_once
 def number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return a number as a tensor ``[]``, because operations with Python numbers are slower."""
+    """Return a Python number as a cached tensor ``[]``, which makes operations faster."""
     with torch.inference_mode(mode=False):
         return torch.tensor(value, dtype=dtype, device=device)

@@ -27,30 +27,33 @@ CUSTOM: dict[type[torch.autograd.Function], Rule] = {}
 
 
 def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule], CustomRule]:
-    """Register how Taylor mode passes through a custom `torch.autograd.Function`.
+    """Return a decorator that registers a Taylor rule for a custom `torch.autograd.Function`.
 
-    Without a rule, `higher_order_grad` uses nested reverse mode for outputs that were computed
-    with the function. With one, its backward is not called, so it may be differentiable once only.
+    Without a rule, `higher_order_grad` uses nested reverse mode for outputs that were computed with
+    the function. With a rule, the function's backward is not called, so it need not be
+    differentiable more than once.
 
-    The decorated function is called with the function's ``ctx``, as its backward is, and with a
-    `Series` for each tensor that the function was applied to, None where a tensor does not depend
-    on inputs. It returns a `Jet` or a `Series`; or a list of these, one for each output. Zero is a
-    `Jet` whose series is None, or None in a list; None alone is refused, as a rule without
-    ``return`` gives it. It should take values from ``ctx.saved_tensors``, which come with their
-    graph. A `Jet` brings its value to the precision of its series, which may be more than the
-    function's own. The rule is called once more to prove that it keeps rows apart, and again where
-    numbers left the range of a dtype. Whether it is right is seen by `check_taylor_rule`.
+    The rule is called with the function's ``ctx``, like its backward, and with a `Series` for each
+    tensor that the function was applied to. The argument is None if that tensor does not depend on
+    the inputs. The rule returns a `Jet` or a `Series`, or a list of them with one entry per output.
+    To return zero, return a `Jet` whose series is None, or None inside a list. A plain None is an
+    error, because a rule without ``return`` returns it.
+
+    The rule should take values from ``ctx.saved_tensors``, which have their graph. A `Jet` converts
+    its value to the precision of its series, which may be higher than that of the function. The
+    rule is called once more to prove that it keeps rows separate, and again if numbers left the
+    range of a dtype. Use `check_taylor_rule` to check that a rule is correct.
 
     Args:
-        function: The class that was applied.
+        function: The class to register a rule for.
 
     Returns:
-        A decorator that gives the decorated function back.
+        A decorator that registers the decorated function and returns it unchanged.
 
     Raises:
-        TypeError: If `function` is not such a class, or what is decorated cannot be called. When
-            the rule is used, `higher_order_grad` raises it if the rule returns anything else, and
-            a ValueError if it does not fit the outputs of the function.
+        TypeError: If `function` is not a subclass of `torch.autograd.Function`, or if the decorated
+            object is not callable. `higher_order_grad` raises it later if the rule returns anything
+            else, and a ValueError if the returned series do not fit the outputs of the function.
 
     Example:
         >>> import torch
@@ -107,14 +110,18 @@ def _describe(function: object) -> str:
 
 
 def _cure(function: object) -> str:
-    """Return the key of the message that suggests what to pass instead."""
+    """Return the key of a message that suggests what to pass instead of `function`."""
     if inspect.isfunction(function):
         return "class-decorate"
     return "class-instance" if isinstance(function, torch.autograd.Function) else "class-wrap"
 
 
 def _check_results(name: str, step: Step, given: Sequence[Series | None], found: object) -> Result:
-    """Check a rule's return value and convert it to one series ``[K, *shape]`` per output."""
+    """Check what a rule returned, and convert it to a list of one series per output.
+
+    Each series is ``[K, *shape]``, or None for zero. `given` contains the series that the rule was
+    called with.
+    """
     outputs = step.results
     if found is None:
         raise TypeError(message("derivative.rule.none", function=name))
@@ -131,7 +138,10 @@ def _check_results(name: str, step: Step, given: Sequence[Series | None], found:
 def _check_series(
     name: str, result: object, output: _autograd.TensorType, given: Sequence[Series | None]
 ) -> Series | None:
-    """Return the series of one result, ``[K, *shape of the output]``, or raise an error."""
+    """Return the series ``[K, *shape]`` of one result of a rule, or None for zero.
+
+    Raise an error if the result does not fit `output`.
+    """
     shape = tuple(output.shape)
     words: dict[str, object] = {"function": name, "wanted": shape}
     if isinstance(result, Jet):
@@ -155,7 +165,10 @@ def _check_series(
 
 
 def _is_rounded(dtype: torch.dtype, wanted: torch.dtype, known: Sequence[Series]) -> bool:
-    """Check whether a rule's series is less precise than both its arguments and the output."""
+    """Check whether a rule's series is less precise than both its arguments and the output.
+
+    `dtype` is that of the series, `wanted` that of the output, and `known` contains the arguments.
+    """
     if not (dtype.is_floating_point and wanted.is_floating_point):
         return dtype != wanted
     finest = min(torch.finfo(series.dtype).eps for series in known)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def is_on(device: torch.device, dtype: torch.dtype) -> bool:
-    """Check whether a device supports a dtype of coefficients: MPS has no double precision."""
+    """Check whether a device supports `dtype`: MPS has no double precision."""
     return dtype != torch.float64 or device.type != "mps"
 
 
@@ -20,5 +20,5 @@ def wider(one: torch.dtype, two: torch.dtype) -> torch.dtype:
 
 
 def at_least(value: Tensor, dtype: torch.dtype) -> Tensor:
-    """Convert a tensor ``[*shape]``, with its graph, to at least the precision of `dtype`."""
+    """Convert a tensor ``[*shape]`` to at least the precision of `dtype`. Its graph is kept."""
     return value if value.dtype == dtype else value.to(wider(value.dtype, dtype))

@@ -57,13 +57,13 @@ class Moved(NamedTuple):
 
 
 class Taylor(NamedTuple):
-    """The derivatives of `outputs` with respect to `inputs` in Taylor mode.
+    """The derivatives of `outputs` with respect to `inputs`, computed by Taylor mode.
 
     Attributes:
-        outputs: ``[*batch, *channels]``.
-        inputs: ``[*batch, *columns]``, or ``[*batch]`` where each element is a row.
+        outputs: The tensor to differentiate, ``[*batch, *channels]``.
+        inputs: A tensor ``[*batch, *columns]``, or ``[*batch]`` if each element is a row.
         batch: The number of axes that count rows.
-        path: The nodes between the two.
+        path: The path through the graph between the two.
         create_graph: Whether to record the derivatives, so that they can be differentiated.
     """
 
@@ -75,7 +75,10 @@ class Taylor(NamedTuple):
 
     @run_in(lambda taylor, *_: taylor.mode())
     def derivatives(self, orders: Collection[MultiIndex]) -> dict[MultiIndex, Tensor]:
-        """Return derivatives of the shape of outputs for all `orders`, or raise `Unsupported`."""
+        """Return the derivative for each multi-index in `orders`, in the shape of outputs.
+
+        Raise `Unsupported` if Taylor mode cannot compute them.
+        """
         algebra, place, moved = _plan(frozenset(orders))
         found = self._in_range(
             algebra, moved, {place[order]: _factorial(order) for order in orders}
@@ -103,10 +106,10 @@ class Taylor(NamedTuple):
 
     @run_in(lambda taylor, *_: taylor.mode())
     def along(self, directions: Tensor, orders: Collection[int]) -> dict[int, Tensor]:
-        """Return derivatives ``[n, *shape of outputs]`` of all `orders` along n directions.
+        """Return a dict from each order to its derivatives along n directions.
 
-        `directions` is ``[n, *batch, *columns]``. Raise `Unsupported` if Taylor mode cannot compute
-        them.
+        The derivatives are ``[n, *shape of outputs]``, and `directions` is
+        ``[n, *batch, *columns]``. Raise `Unsupported` if Taylor mode cannot compute them.
         """
         count, algebra = len(directions), rays(len(directions), max(orders))
         moved = Moved(tuple(range(count)), (), directions)
@@ -120,13 +123,16 @@ class Taylor(NamedTuple):
         return {order: torch.stack([found[n] for n in places[order]]) for order in orders}
 
     def records_itself(self) -> bool:
-        """Check whether PyTorch's formulas on the path record the graph, or no graph is needed."""
+        """Check whether reverse passes along the path record their graph, or need not.
+
+        They need not record it if `create_graph` is false.
+        """
         return not self.create_graph or _autograd.all_twice_differentiable(self.path.nodes)
 
     def mode(self) -> AbstractContextManager[Any] | None:
         """Return a context that sets grad mode to `create_graph` and turns autocast off.
 
-        Return None if neither needs to change.
+        Return None if both are as needed already.
         """
         is_cast = _autograd.is_cast(self.inputs)
         if torch.is_grad_enabled() == self.create_graph and not is_cast:
@@ -140,7 +146,8 @@ class Taylor(NamedTuple):
     def _in_range(self, algebra: Algebra, moved: Moved, asked: Factorials) -> dict[int, Tensor]:
         """Return the coefficients in `asked` times their factorials, each of the shape of outputs.
 
-        If a coefficient overflows or underflows, repeat the computation with another scale.
+        `asked` maps the index of a coefficient to its factorial. If a coefficient overflows or
+        underflows, repeat the computation with another scale.
         """
         unsupported_if(_autograd.has_tangent(self.outputs), "tangent")
         # Compute with the first scale.
@@ -198,7 +205,10 @@ class Taylor(NamedTuple):
         return Scale(torch.float64, tuple(scale.exponents[0] for scale, _ in tried), rows)
 
     def _coefficients(self, algebra: Algebra, moved: Moved, scale: Scale) -> Series:
-        """Return the series ``[K, *batch, *channels]`` of the outputs for the seed of `moved`."""
+        """Return the series ``[K, *batch, *channels]`` of the outputs, computed with this scale.
+
+        `moved` describes the seed, which is the series of the inputs.
+        """
         x = self.inputs
         unsupported_if(not is_on(x.device, scale.dtype), "double")
         seed = Series(
@@ -214,7 +224,10 @@ class Taylor(NamedTuple):
         return seed.changed(seed.stack[:0], indices=()) if found is None else found
 
     def _units(self, moved: Moved, dtype: torch.dtype) -> Tensor:
-        """Return the direction of each index of first order, ``[n, *batch, *columns]``."""
+        """Return the directions of all indices of first order, ``[n, *batch, *columns]``.
+
+        The direction of a column is its unit vector.
+        """
         row, device = tuple(self.inputs.shape[self.batch :]), self.inputs.device
         units = _units(moved.columns, row, self.batch, dtype, device)
         if moved.directions is None:
@@ -224,16 +237,20 @@ class Taylor(NamedTuple):
 
     @run_in(lambda taylor, _: taylor.mode())
     def _replay_in_backward(self, seed: Series) -> Series | None:
-        """Replay the seed ``[K, *inputs]`` in a backward pass, for paths with a checkpoint.
+        """Propagate the seed ``[K, *inputs]`` inside a backward pass, for paths with a checkpoint.
 
-        Each checkpoint recomputes once the tensors that it did not save.
+        Inside the pass, each checkpoint recomputes the tensors that it did not save only once.
+        Return the series of the outputs, or None if it is zero.
         """
         return replay(self.path, seed, is_in_backward=True)
 
     def _result(
         self, coefficient: Tensor | None, scale: Scale, factorial: int, degree: int
     ) -> Tensor:
-        """Return the derivative with this coefficient, in the shape of outputs, dtype of inputs."""
+        """Return the derivative for a coefficient, in the shape of outputs and the dtype of inputs.
+
+        If `coefficient` is None, the derivative is zero.
+        """
         if coefficient is None:
             return self.inputs.new_zeros(self.outputs.shape)
         shape = self.outputs.shape
@@ -244,7 +261,7 @@ class Taylor(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _plan(orders: frozenset[MultiIndex]) -> tuple[Algebra, dict[MultiIndex, int], Moved]:
-    """Return the algebra for these orders, the place of each multi-index, and the columns."""
+    """Return the algebra for these orders, the index of each multi-index in it, and the columns."""
     indices = closure(orders)
     place = {index: number for number, index in enumerate(basis_of(indices))}
     pairs = sorted((place[index], index.index(1)) for index in indices if sum(index) == 1)

@@ -32,19 +32,18 @@ from leafgrad._messages import message
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class Jet:
-    """A tensor as Taylor mode sees it: its value, and its series, None where this is zero.
+    """A tensor together with its Taylor series, for use in a rule (see `taylor_rule`).
 
-    Jets are added, multiplied, divided and raised to powers as tensors are, with each other, with
-    tensors that do not depend on inputs and with numbers, and so are `exp` and the like applied.
-    Matrices are multiplied by ``@``, and parts are taken by numbers, slices, ``...`` and None in
-    brackets.
+    Jets support ``+``, ``-``, ``*``, ``/`` and ``**`` like tensors. The other operand can be a jet,
+    a number, or a tensor that does not depend on the inputs. Functions such as `exp` are methods.
+    Matrices are multiplied by ``@``. An index may contain integers, slices, ``...`` and None.
 
     Attributes:
         value: The tensor itself, with its graph.
-        series: What it owes to inputs.
+        series: The Taylor coefficients of orders above 0, None if they are zero.
 
     Raises:
-        TypeError: If `value` is not a tensor, or `series` neither a `Series` nor None.
+        TypeError: If `value` is not a tensor, or `series` is neither a `Series` nor None.
 
     Example:
         >>> import torch
@@ -58,7 +57,10 @@ class Jet:
     series: Series | None
 
     def __init__(self, value: Tensor, series: Series | None) -> None:
-        """Check and store both. The generated ``__init__`` of a frozen dataclass is slower."""
+        """Check and store both arguments.
+
+        This is faster than the ``__init__`` of a frozen dataclass.
+        """
         if not isinstance(value, Tensor):
             raise TypeError(message("derivative.jet.value", type=type(value).__name__))
         if series is not None and type(series) is not Series:
@@ -69,7 +71,10 @@ class Jet:
         _set_series(self, series)
 
     def to(self, value: Tensor, function: Callable[[Series], Series]) -> Jet:
-        """Return the jet of a function: its value ``[*shape]``, and its series from this one."""
+        """Return a jet with this value ``[*shape]``, and with the series that `function` computes.
+
+        `function` is called with the series of this jet, unless that is None.
+        """
         return Jet(value, None if self.series is None else function(self.series))
 
     def __neg__(self) -> Jet:
@@ -139,7 +144,7 @@ class Jet:
         return self.to(value, lambda series: softmax_from(value, series, [dim]))
 
     def where(self, condition: Tensor, other: Jet | Tensor | Number) -> Jet:
-        """Return this jet where the condition holds, and the other elsewhere, elementwise."""
+        """Return a jet with the elements of this one where `condition` is true, else of `other`."""
         if not isinstance(other, Jet):
             value = self.value
             other = Jet(torch.as_tensor(other, dtype=value.dtype, device=value.device), None)
@@ -213,7 +218,10 @@ def _dims(value: Tensor, dim: int | Sequence[int] | None) -> list[int]:
 
 
 def _product_of_matrices(one: Jet, two: Jet) -> Series | None:
-    """Return the series ``[K, ..., a, c]`` of a matrix product with broadcast batch axes."""
+    """Return the series ``[K, ..., a, c]`` of the product of two matrices. Batch axes broadcast.
+
+    Return None if both series are None.
+    """
     batch = torch.broadcast_shapes(one.value.shape[:-2], two.value.shape[:-2])
     x = one.series and one.series.broadcast((*batch, *one.value.shape[-2:]))
     y = two.series and two.series.broadcast((*batch, *two.value.shape[-2:]))
@@ -229,14 +237,17 @@ _set_value, _set_series = (vars(Jet)[name].__set__ for name in ("value", "series
 
 
 def add(one: Series | None, two: Series | None) -> Series | None:
-    """Return the sum ``[K, *shape]`` of two series, either of which may be zero."""
+    """Return the sum ``[K, *shape]`` of two series. None stands for zero."""
     if one is None or two is None:
         return two if one is None else one
     return one + two
 
 
 def multiply(one: Jet, two: Jet) -> Series | None:
-    """Return the series ``[K, *shape]`` of a product: ``a_0 b_k + a_k b_0 + sum_j a_j b_{k-j}``."""
+    """Return the series ``[K, *shape]`` of a product: ``a_0 b_k + a_k b_0 + sum_j a_j b_{k-j}``.
+
+    Return None, which stands for zero, if both jets have no series.
+    """
     if one.series is not None and two.series is not None and one.series is not two.series:
         product = one.series.times_series(one.value, two.value, two.series)
         if product is not None:
@@ -250,14 +261,15 @@ def multiply(one: Jet, two: Jet) -> Series | None:
 
 
 def square(value: Tensor, series: Series) -> Series:
-    """Return the series ``[K, *shape]`` of a square: ``2 a_0 a_k + sum_j a_j a_{k-j}``."""
+    """Return the series ``[K, *shape]`` of the square: ``2 a_0 a_k + sum_j a_j a_{k-j}``."""
     return series.scaled(2 * value).plus_product(series, series)
 
 
 def compose(series: Series, coefficients: Sequence[Tensor | Number]) -> Series:
-    """Return ``c_1 h + c_2 h**2 + ...`` by Horner's rule, for the coefficients from ``c_1`` on.
+    """Return the power series ``c_1 h + c_2 h**2 + ...`` of a series h ``[K, *shape]``.
 
-    The series h has the stack ``[K, *shape]``, each coefficient is a number or ``[*shape]``.
+    `coefficients` contains c_1, c_2 and so on; each is a number or a tensor ``[*shape]``. The sum
+    is computed by Horner's rule.
     """
     total = series.scaled(coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
@@ -269,29 +281,29 @@ def compose(series: Series, coefficients: Sequence[Tensor | Number]) -> Series:
 
 
 def exp_of(h: Series) -> Series:
-    """Return ``exp(h) - 1``, of the shape of h."""
+    """Return ``exp(h) - 1`` for a series h, in the shape of h."""
     return h.function(recurrences.exp)
 
 
 def sin_cos_of(h: Series) -> tuple[Series, Series]:
-    """Return ``sin(h)`` and ``cos(h) - 1``, each of the shape of h."""
+    """Return ``sin(h)`` and ``cos(h) - 1`` for a series h, each in the shape of h."""
     both = h.function(recurrences.sin_cos)
     sine, cosine = both.stack.unbind(0)
     return both.changed(sine), both.changed(cosine)
 
 
 def inverse_of(h: Series) -> Series:
-    """Return ``1 / (1 + h) - 1``, of the shape of h."""
+    """Return ``1 / (1 + h) - 1`` for a series h, in the shape of h."""
     return h.function(recurrences.inverse)
 
 
 def root_of(h: Series) -> Series:
-    """Return ``sqrt(1 + h) - 1``, of the shape of h."""
+    """Return ``sqrt(1 + h) - 1`` for a series h, in the shape of h."""
     return h.function(recurrences.root)
 
 
 def log_of(h: Series) -> Series:
-    """Return ``log(1 + h)``, of the shape of h.
+    """Return ``log(1 + h)`` for a series h, in the shape of h.
 
     It is the integral of ``1 / (1 + h)``, which is written ``1 + g``. In one direction,
     ``k y_k = k h_k + sum_{j<k} j h_j g_{k-j}``.
@@ -301,7 +313,7 @@ def log_of(h: Series) -> Series:
 
 
 def integral(slope: Jet, x: Series) -> Series:
-    """Return the series y, of the shape of x, with ``dy/dx = s`` for the jet s in `slope`.
+    """Return the series y with ``dy/dx = s``, in the shape of x, where s is the jet `slope`.
 
     In one direction, ``k y_k = k x_k s_0 + sum_{j<k} j x_j s_{k-j}``.
     """
@@ -327,41 +339,50 @@ def cos_from(argument: Tensor, series: Series) -> Series:
 
 
 def reciprocal_from(result: Tensor, series: Series) -> Series:
-    """Return ``r (1 / (1 + r h) - 1)``, the series of r = ``1 / x``, ``[*shape]``."""
+    """Return the series of ``1 / x``, whose value ``[*shape]`` is `result`, from that of x.
+
+    For the value r of the result and the series h of x, it is ``r (1 / (1 + r h) - 1)``.
+    """
     return inverse_of(series.scaled(result)).scaled(result)
 
 
 def sqrt_from(result: Tensor, series: Series) -> Series:
-    """Return ``r (sqrt(1 + h / r**2) - 1)``, the series of r = ``sqrt(x)``, ``[*shape]``."""
+    """Return the series of ``sqrt(x)``, whose value ``[*shape]`` is `result`, from that of x.
+
+    For the value r of the result and the series h of x, it is ``r (sqrt(1 + h / r**2) - 1)``.
+    """
     inverse = result.reciprocal()  # Applied twice below, because its square may overflow.
     return root_of(series.scaled(inverse).scaled(inverse)).scaled(result)
 
 
 def rsqrt_from(result: Tensor, series: Series) -> Series:
-    """Return ``r (1 / sqrt(1 + r**2 h) - 1)``, the series of r = ``1 / sqrt(x)``, ``[*shape]``."""
+    """Return the series of ``1 / sqrt(x)``, whose value ``[*shape]`` is `result`, from that of x.
+
+    For the value r of the result and the series h of x, it is ``r (1 / sqrt(1 + r**2 h) - 1)``.
+    """
     return inverse_of(root_of(series.scaled(result).scaled(result))).scaled(result)
 
 
 def tanh_from(result: Tensor, series: Series) -> Series:
-    """Return the series of tanh, whose value is `result`, ``[*shape]``."""
+    """Return the series of tanh of a series; `result`, ``[*shape]``, is the value of the tanh."""
     if series.dtype.is_complex:  # 2 sigmoid(2 h) - 1
         return sigmoid_from((result + 1) / 2, series.scaled(2)).scaled(2)
     return series.apply(sigmoidal.tanh_derivative, result)
 
 
 def sigmoid_from(result: Tensor, series: Series) -> Series:
-    """Return the series of the logistic function, whose value is `result`, ``[*shape]``."""
+    """Return the series of the logistic function; `result`, ``[*shape]``, is its value."""
     if series.dtype.is_complex:  # s / (s + (1 - s) exp(-h))
         return reciprocal_from(result, exp_of(-series).scaled((1 - result) / result))
     return series.apply(sigmoidal.sigmoid_derivative, result)
 
 
 def softmax_from(result: Tensor, x: Series, dims: Sequence[int]) -> Series:
-    """Return the series ``[K, *shape]`` of the softmax s, whose value is `result`, ``[*shape]``.
+    """Return the series ``[K, *shape]`` of a softmax s along `dims`; `result` is its value.
 
     Let m be the mean of h with weights s, t = ``s (exp(h - m) - 1)``, and T the sum of t along the
-    axes. The series is ``(s + t) / (1 + T) - s``. Subtracting m does not change the result, but it
-    keeps the exponentials small.
+    axes, where h is the series `x`. The result is ``(s + t) / (1 + T) - s``. Subtracting m does not
+    change it, but keeps the exponentials small.
     """
     if not x.indices:
         return x
@@ -371,16 +392,16 @@ def softmax_from(result: Tensor, x: Series, dims: Sequence[int]) -> Series:
 
 
 def weighted_mean(x: Series, weights: Tensor, dims: Sequence[int]) -> Series:
-    """Return the mean of x with `weights`, ``[*shape]``, as ``[K, ..., 1, ...]``.
+    """Return the mean of x along `dims`, weighted by `weights` ``[*shape]``: ``[K, ..., 1, ...]``.
 
-    Callers subtract it before they apply `exp_of`. If one element has all the weight, the
-    difference is exactly zero there.
+    The weights must add up to 1. Callers subtract the mean before they apply `exp_of`. If one
+    element has all the weight, the difference is exactly zero there.
     """
     return x.scaled(weights).summed(dims, keepdim=True)
 
 
 def power(x: Jet, exponent: Number) -> Series | None:
-    """Return the series ``[K, *shape]`` of a power of a jet.
+    """Return the series ``[K, *shape]`` of a jet to the power `exponent`, None if it is zero.
 
     An integer exponent is computed by repeated multiplication, which is exact at zero too. For
     other real exponents, the binomial series is used, because it does not divide by `x`. If the
@@ -421,7 +442,7 @@ def _binomials(value: Tensor, exponent: Number, order: int) -> list[Tensor]:
 
 
 def _whole_power(base: Jet, exponent: int) -> Jet:
-    """Return an integer power, elementwise, by exponentiation by squaring."""
+    """Return a jet to the power of a positive integer, elementwise, by repeated squaring."""
     result = base
     for digit in f"{exponent:b}"[1:]:
         result = result.to(result.value * result.value, partial(square, result.value))
@@ -431,7 +452,7 @@ def _whole_power(base: Jet, exponent: int) -> Jet:
 
 
 def where(condition: Tensor, one: Series | None, other: Series | None) -> Series | None:
-    """Return one series where the condition ``[*shape]`` holds, and the other elsewhere."""
+    """Return `one` where the condition ``[*shape]`` is true, else `other`. None means zero."""
     left = None if one is None else one.masked(condition)
     right = None if other is None else other.masked(~condition)
     return add(left, right)

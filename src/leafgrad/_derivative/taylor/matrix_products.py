@@ -15,14 +15,14 @@ from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 
 def times_constant(x: Series, matrix: Tensor) -> Series:
-    """Return ``[K, ..., a, b]`` times a constant ``[..., b, c]``, for all coefficients at once."""
+    """Return the series ``[K, ..., a, b]`` times a constant ``[..., b, c]``, by one product."""
     if matrix.dim() == 2:  # noqa: PLR2004
         return x.times(matrix)
     return x.changed(x.full(-1) @ matrix, shape=(*x.shape[:-1], matrix.shape[-1]))
 
 
 def constant_times(matrix: Tensor, x: Series) -> Series:
-    """Return a constant ``[..., a, b]`` times ``[K, ..., b, c]``."""
+    """Return a constant ``[..., a, b]`` times the series ``[K, ..., b, c]``."""
     shape = (*x.shape[:-2], matrix.shape[-2], x.shape[-1])
     if matrix.layout != torch.strided:  # PyTorch has no batched sparse product.
         unsupported_if(matrix.dim() != 2, "sparse-batch")  # noqa: PLR2004
@@ -33,17 +33,18 @@ def constant_times(matrix: Tensor, x: Series) -> Series:
 
 
 def product(one: Tensor, x: Series, two: Tensor, y: Series) -> Series:
-    """Return the product ``[K, ..., a, c]`` of matrices that both have a value and a series."""
+    """Return the product ``[K, ..., a, c]`` of two matrices: values one and two, series x and y."""
     linear = times_constant(x, two) + constant_times(one, y)
     mixed = _multiply_series(x, y, linear)
     return linear if mixed is None else linear + mixed
 
 
 def _multiply_series(x: Series, y: Series, linear: Series) -> Series | None:
-    """Return ``sum_j A_j B_{k-j}``, ``[K, ..., a, c]``, None if there are no such products.
+    """Return ``sum_j A_j B_{k-j}``, ``[K, ..., a, c]``, None if the algebra drops all products.
 
-    The sum for each k is one matrix product: the A_j are concatenated along their columns, and the
-    B_{k-j} along their rows.
+    `x` contains the A_j and `y` the B_j. The sum for each k is one matrix product: the A_j are
+    concatenated along their columns, and the B_{k-j} along their rows. `linear` is a series of the
+    right shape.
     """
     plan = contraction(x.algebra, x.indices, y.indices)
     if not plan.products:

@@ -18,9 +18,10 @@ Result = TypeVar("Result")
 def run_in(
     choose_mode: Callable[..., AbstractContextManager[Any] | None],
 ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
-    """Decorate a function to run in the mode that `choose_mode` returns.
+    """Return a decorator: the decorated function runs in the context that `choose_mode` returns.
 
-    It returns None if that mode is on already, because entering a mode takes longer than a check.
+    `choose_mode` is called with the same arguments. It returns None if the right mode is already
+    on, because entering a mode takes longer than a check.
     """
 
     def decorate(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -38,14 +39,20 @@ def run_in(
 
 
 def recording(*_: object, **__: object) -> AbstractContextManager[Any] | None:
-    """Return the mode in which PyTorch records operations and tensors have versions."""
+    """Return a context in which PyTorch records operations and tensors have version counters.
+
+    Return None if this is already so.
+    """
     if torch.is_grad_enabled() and not torch.is_inference_mode_enabled():
         return None
     return torch.inference_mode(mode=False)
 
 
 def plain_results(problem: Any, *_: object, **__: object) -> AbstractContextManager[Any] | None:
-    """Return the mode in which results are plain tensors if those of the user are not."""
+    """Return a context in which results are plain tensors even if the inputs are of a subclass.
+
+    Return None if outputs and inputs are plain tensors.
+    """
     if {type(problem.outputs), type(problem.inputs)} <= {torch.Tensor, torch.nn.Parameter}:
         return None
     return _autograd.without_subclasses()

@@ -29,9 +29,10 @@ from leafgrad._messages import message
 
 
 def replay(path: _autograd.Path, seed: Series, *, is_in_backward: bool = False) -> Series | None:
-    """Return the series ``[K, *shape of outputs]`` at the end of a path, None if it is zero.
+    """Propagate `seed` along a path. Return the series ``[K, *shape of outputs]`` at its end.
 
-    The seed, ``[K, *shape of inputs]``, is the series of the inputs, where the path starts.
+    The seed, ``[K, *shape of inputs]``, is the series of the inputs, where the path starts. Return
+    None if the result is zero. Raise `Unsupported` if a node on the path has no rule.
     """
     known: dict[object, Series] = {path.start: seed}
     last = {edge: node for node, edges in path.nodes.items() for edge in edges}
@@ -71,7 +72,7 @@ def check_rules(path: _autograd.Path) -> None:
 def step_at(
     node: Node, edges: _autograd.Successors, dtype: torch.dtype, *, is_in_backward: bool = False
 ) -> Step:
-    """Return the step of a node, with an empty cache of saved arguments."""
+    """Return the `Step` of a node, which its rule is called with. Its cache is empty."""
     return Step(
         node=node,
         successors=edges,
@@ -87,7 +88,8 @@ def check_results(
 ) -> None:
     """Raise `Unsupported` if the path uses a result that the rule does not compute.
 
-    An example is the saved scale of a normalisation. `given` is the number of computed results.
+    An example is the saved scale of a normalisation. `given` is the number of computed results. A
+    result is used if its edge is in `read` or equals `end`.
     """
     edges = [(step.node, number) for number in range(given, len(step.results))]
     if any(edge in read or edge == end for edge in edges):
@@ -96,7 +98,10 @@ def check_results(
 
 
 def results_of(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
-    """Apply the rule of a node and return the series of each result, ``[K, *its shape]``."""
+    """Apply the rule of a node.
+
+    Return the series ``[K, *its shape]`` of each result, None for zero.
+    """
     try:
         if not rule.is_for_complex:
             _check_real(inputs)
@@ -114,7 +119,7 @@ def results_of(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Seque
 
 
 def _check_real(parts: Iterable[Series | _autograd.TensorType | None]) -> None:
-    """Raise `Unsupported` if one of the dtypes is complex."""
+    """Raise `Unsupported` if one of the series or results is complex."""
     for part in parts:
         if part is not None and part.dtype.is_complex:
             raise Unsupported("reason.complex")
@@ -128,7 +133,7 @@ def _as_tuple(results: Result) -> Sequence[Series | None]:
 
 
 def _fit_series(step: Step, series: Series, result: _autograd.TensorType) -> Series:
-    """Return the series in the shape of the result, and in at least the result's precision."""
+    """Convert a series to the shape of the result, and to at least its precision."""
     shape = tuple(result.shape)
     if series.shape != shape:
         series = series.broadcast(shape)

@@ -15,13 +15,13 @@ from leafgrad._derivative.taylor.algebra import Indices
 from leafgrad._derivative.taylor.attempts import Attempt, Room
 from leafgrad._derivative.taylor.series import Series
 
-Factorials = Mapping[int, int]  # index of a requested coefficient -> its factorial
+Factorials = Mapping[int, int]  # from the index of a requested coefficient to its factorial
 
 _NEAR = 8  # The largest rounding error, in eps. A larger difference may be due to underflow.
 
 
 class RangeCheck(NamedTuple):
-    """A check of the coefficients of these outputs.
+    """A check of the coefficients of some outputs for overflow and underflow.
 
     Attributes:
         outputs: The tensor ``[*batch, *channels]`` that is differentiated.
@@ -51,7 +51,7 @@ class RangeCheck(NamedTuple):
         return self._part(found.indices, sizes).min().item() >= room.lowest
 
     def rows_that_fit(self, found: Series, room: Room) -> Tensor:
-        """Return which rows, ``[*batch]``, satisfy the limits or have NaN in the outputs."""
+        """Return a mask ``[*batch]``: which rows satisfy the limits or have NaN in the outputs."""
         part, shape = self._part(found.indices, found.stack), self.outputs.shape
         dims = [0, *range(1 + self.batch, 1 + len(shape))]
         values = self.outputs.unsqueeze(0)
@@ -80,7 +80,10 @@ class RangeCheck(NamedTuple):
         return True
 
     def _part(self, indices: Indices, stack: Tensor) -> Tensor:
-        """Return the requested coefficients of a stack ``[K, ...]``, as a view if possible."""
+        """Return the requested coefficients of a stack ``[K, ...]``, as a view if possible.
+
+        `indices` contains the index of each coefficient in the stack.
+        """
         places = [place for place, index in enumerate(indices) if index in self.asked]
         first, last = places[0], places[-1] + 1
         return stack[first:last] if last - first == len(places) else stack[places]

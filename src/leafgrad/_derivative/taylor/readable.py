@@ -1,4 +1,4 @@
-"""Check whether the values of a tensor can be read here, which waits for its device."""
+"""Check whether the values of a tensor can be read at this point."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from leafgrad import _autograd
 
 
 def may_read(tensor: Tensor) -> bool:
-    """Return whether a tensor holds values that can be read.
+    """Check whether the values of a tensor can be read. Reading them waits for the device.
 
-    Inside a dispatch mode or a transform it holds none, nor while a CUDA graph is captured.
+    They cannot be read inside a dispatch mode or a transform, or while a CUDA graph is captured.
     """
     if _autograd.is_intercepted():
         return False

@@ -21,7 +21,7 @@ from leafgrad._derivative.taylor.series import Series
 from leafgrad._messages import message
 
 Result = Series | Jet | None | Sequence[Series | None]
-Propagate = Callable[..., Result]  # of a step and a series, or None, for each input
+Propagate = Callable[..., Result]  # called with a step and, for each input, a series or None
 
 
 class Rule(NamedTuple):
@@ -44,12 +44,12 @@ class Rule(NamedTuple):
 
 
 def make_rules(table: Mapping[str, Propagate], **properties: bool) -> dict[str, Rule]:
-    """Return rules with the same properties for a table of PyTorch's node names."""
+    """Return a rule with these properties for each function in `table`, by node name."""
     return {name: Rule(propagate, **properties) for name, propagate in table.items()}
 
 
 class Step(NamedTuple):
-    """A node on the path, as a rule sees it."""
+    """A node on the path, with the methods that a rule needs to read what it saved."""
 
     node: Node
     successors: _autograd.Successors
@@ -69,13 +69,13 @@ class Step(NamedTuple):
         return tuple(self.results[0].shape)
 
     def saved(self, name: str) -> Any:
-        """Return an argument of the operation that the node saved."""
+        """Return the argument of the operation that the node saved under `name`."""
         if name not in self.seen:
             self.seen[name] = self._usable(name, _autograd.kept(self.node, name))
         return self.seen[name]
 
     def tensor(self, name: str) -> Tensor:
-        """Return a tensor ``[*shape]`` that the node saved, with its graph."""
+        """Return the tensor ``[*shape]`` that the node saved under `name`, with its graph."""
         tensor: Tensor | None = self.seen.get(name)
         if tensor is None:
             look = _autograd.kept if self.is_in_backward else _autograd.kept_at_hand
@@ -83,13 +83,14 @@ class Step(NamedTuple):
         return tensor
 
     def wide(self, dtype: torch.dtype) -> torch.dtype:
-        """Return the dtype, widened to at least the precision of the coefficients."""
+        """Return `dtype`, or a wider dtype with at least the precision of the coefficients."""
         return wider(dtype, self.dtype)
 
     def _usable(self, name: str, value: Any) -> Any:
-        """Return a saved value; tensors get at least the precision of the coefficients.
+        """Convert a saved tensor to at least the precision of the coefficients.
 
-        Raise an error if the tensor's memory is gone, because reading it would crash the process.
+        Other values are returned unchanged. Raise an error if the tensor's memory is gone, because
+        reading it would crash the process.
         """
         if not isinstance(value, Tensor):
             return value
@@ -101,16 +102,16 @@ class Step(NamedTuple):
         return at_least(value, self.dtype)
 
     def jet(self, name: str, series: Series | None) -> Jet:
-        """Return a tensor that the node saved, ``[*shape]``, with its series ``[K, *shape]``."""
+        """Return a jet of the tensor ``[*shape]`` saved under `name`, with this series."""
         return Jet(self.tensor(name), series and series.computed())
 
     def result_dim(self) -> int:
-        """Return the saved axis of the operation's first result, counted from the end."""
+        """Return the saved axis as a negative number. It is an axis of the first result."""
         dim: int = self.saved("dim")
         return dim - len(self.shape) if dim >= 0 else dim
 
     def dims(self, x: Series) -> list[int]:
-        """Return the saved axes of ``[K, *shape]``, counted from the end; all if none are saved."""
+        """Return the saved axes of ``[K, *shape]`` as negative numbers; all if none are saved."""
         dims = self.saved("dim")
         dims = [dims] if isinstance(dims, int) else dims
         return [x.from_end(dim) for dim in dims or range(x.ndim)]

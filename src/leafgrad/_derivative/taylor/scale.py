@@ -28,8 +28,9 @@ class Scale(NamedTuple):
 
     Attributes:
         dtype: The dtype of the coefficients.
-        exponents: The exponents of the powers of two.
-        rows: The number of the exponent of each row, ``[*batch]``. None if all use the first one.
+        exponents: The exponents of the powers of two. Rows may use different ones.
+        rows: For each row, its place in `exponents`, ``[*batch]``. None if all rows use the first
+            one.
     """
 
     dtype: torch.dtype
@@ -37,9 +38,9 @@ class Scale(NamedTuple):
     rows: Tensor | None = None
 
     def seed(self, units: Tensor) -> Tensor:
-        """Return the first order of the inputs ``[n, *batch, columns]`` times the scale.
+        """Return `units`, the first order of the inputs ``[n, *batch, columns]``, times the scale.
 
-        It is a new tensor, because a rule may modify it in place.
+        The result is a new tensor, because a rule may modify it in place.
         """
         if self.rows is None:
             exponent = self.exponents[0]
@@ -47,9 +48,9 @@ class Scale(NamedTuple):
         return _by_row(self.rows, units, [(2.0**exponent,) for exponent in self.exponents], 1)
 
     def derivative(self, coefficient: Tensor, factorial: int, degree: int) -> Tensor:
-        """Return the derivative for a coefficient ``[*batch, *channels]``.
+        """Return the derivative whose scaled coefficient is `coefficient`, ``[*batch, *channels]``.
 
-        This multiplies the coefficient by its factorial and removes the scale.
+        It is the coefficient times its factorial, with the scale removed.
         """
         largest = _LARGEST[self.dtype]
         if self.rows is not None:
@@ -63,8 +64,8 @@ class Scale(NamedTuple):
 def _by_row(rows: Tensor, tensor: Tensor, factors: Sequence[Sequence[float]], first: int) -> Tensor:
     """Multiply each row of a tensor ``[..., *batch, ...]`` by all of its factors.
 
-    `rows`, ``[*batch]``, selects the row's entry of `factors`. The axes of the batch start at the
-    tensor's axis `first`.
+    `rows`, ``[*batch]``, selects the entry of `factors` for each row. The axes of the batch start
+    at the tensor's axis `first`.
     """
     count = max(map(len, factors))
     padded = [[*own, *[1.0] * (count - len(own))] for own in factors]

@@ -33,17 +33,18 @@ from leafgrad._messages import message
 Number = complex | float | int
 
 
-@dataclass(kw_only=True, slots=True, eq=False)  # A frozen one takes three times as long.
+@dataclass(kw_only=True, slots=True, eq=False)  # A frozen dataclass takes three times as long.
 class Series:
-    """What a tensor owes to inputs, as Taylor mode carries it: see `taylor_rule`.
+    """The Taylor coefficients of a tensor at all orders above 0. Rules compute with them.
 
-    The coefficients of a tensor of some `shape` at all orders above 0, in one stack. Only those
-    that may differ from zero are there: `indices` says which of the algebra's basis. Along an axis
-    on which all entries are alike, the stack may have size 1.
+    A rule (see `taylor_rule`) is called with a series for each argument and returns the series of
+    the result. The coefficients are one stack. It contains only those that may differ from zero:
+    `indices` contains their places in the algebra's basis. Along an axis on which all entries are
+    equal, the stack may have size 1.
 
-    A coefficient is a derivative divided by its factorials, and multiplied by as many powers of a
-    power of two as it has orders, so that it stays within the range of its dtype. This has at least
-    single precision, whatever the tensor has.
+    A coefficient is a derivative divided by factorials. It is also multiplied by a power of two, so
+    that it stays within the range of its dtype. The dtype is at least single precision, whatever
+    the dtype of the tensor.
     """
 
     algebra: Algebra
@@ -53,7 +54,7 @@ class Series:
 
     @property
     def stack(self) -> Tensor:
-        """The coefficients, ``[len(indices), *shape]``, some of whose axes may have size 1."""
+        """The coefficients, ``[len(indices), *shape]``. An axis may have size 1 (see the class)."""
         return self.source.stack if isinstance(self.source, FusedLayers) else self.source
 
     @property
@@ -64,11 +65,14 @@ class Series:
 
     @property
     def ndim(self) -> int:
-        """The number of axes of the tensor, without the one of the stack."""
+        """The number of axes of the tensor. The stack has one more."""
         return len(self.shape)
 
     def from_end(self, dim: int) -> int:
-        """Return an axis counted from the end, where the stack has it as well."""
+        """Return the axis `dim` of the tensor as a negative number, which is the same in the stack.
+
+        Raise `Unsupported` if the tensor has no axes.
+        """
         if not self.shape:
             raise Unsupported("reason.no-axis")
         return dim - self.ndim if dim >= 0 else dim
@@ -80,7 +84,7 @@ class Series:
         shape: Sequence[int] | None = None,
         indices: Indices | None = None,
     ) -> Series:
-        """Return a series with another source. Arguments that are None are taken from this one."""
+        """Return a copy with another source and, if given, another shape or other indices."""
         return Series(
             algebra=self.algebra,
             indices=self.indices if indices is None else indices,
@@ -116,7 +120,7 @@ class Series:
         return self._multiplied(-1)
 
     def scaled(self, factor: Tensor | Number) -> Series:
-        """Return the product with a constant or a value; their shapes are broadcast."""
+        """Return the product with `factor`, a number or a tensor. Shapes are broadcast."""
         number = _autograd.as_number(factor) if isinstance(factor, Tensor) else factor
         if isinstance(number, (int, float)):
             return self._multiplied(number)
@@ -128,7 +132,7 @@ class Series:
         return wide.changed(wide.stack * factor)
 
     def _multiplied(self, number: float) -> Series:
-        """Return the product with a number. Fused layers that are not computed yet absorb it."""
+        """Return the product with a number. It is merged into fused layers not computed yet."""
         if number == 1:
             return self
         source = self.source
@@ -139,7 +143,8 @@ class Series:
     def divided(self, divisor: Tensor) -> Series:
         """Return the quotient by a constant ``[*shape]``.
 
-        The inverse of a number that PyTorch made a tensor of would be rounded to single precision.
+        If PyTorch converted a Python number to this tensor, the number itself is used: the inverse
+        of the tensor would be rounded to single precision.
         """
         number = _autograd.as_number(divisor)
         if number is not None and is_near_one(number):  # The inverse cannot overflow.
@@ -148,14 +153,14 @@ class Series:
         return wide.changed(wide.stack / divisor)
 
     def masked(self, keep: Tensor) -> Series:
-        """Return the series with zeros where `keep`, ``[*shape]``, is false, whatever was there."""
+        """Return the series with zeros where `keep`, ``[*shape]``, is false, even for NaN."""
         wide = self.broadcast(common_shape(self.shape, keep.shape))
         if wide.dtype.is_complex:
             return wide.changed(torch.where(keep, wide.stack, 0))
         return wide.changed(keep_where(keep.to(wide.dtype), wide.stack))
 
     def spread(self, indices: Indices) -> Tensor:
-        """Return a stack ``[len(indices), *shape]``, with zeros at indices that are not in self."""
+        """Return a stack ``[len(indices), *shape]`` with zeros at indices that are missing here."""
         if indices == self.indices:
             return self.stack
         count = len(self.indices)
@@ -193,7 +198,7 @@ class Series:
         return one.changed(stack, indices=indices)
 
     def times_series(self, value: Tensor, other_value: Tensor, other: Series) -> Series | None:
-        """Return the series of the product of two tensors with these values, both ``[*shape]``.
+        """Return the series of the product of two tensors, which have these values ``[*shape]``.
 
         Return None unless both series have the same indices and these are the first indices of the
         product. Then the caller must sum the parts of the product itself.
@@ -209,7 +214,7 @@ class Series:
         return one.changed(stack, indices=indices)
 
     def narrowed(self, dim: int, start: int, length: int) -> Series:
-        """Return the part of an axis of ``[K, *shape]`` from `start` on that has this length."""
+        """Return the positions ``start : start + length`` of the axis `dim` of ``[K, *shape]``."""
         if (start, length) == (0, self.shape[dim]):
             return self
         shape = list(self.shape)
@@ -218,14 +223,17 @@ class Series:
         return self.changed(self.full(dim).narrow(dim, start, length), shape=shape)
 
     def selected(self, dim: int, place: int) -> Series:
-        """Return one place of an axis n of ``[K, ..., n, ...]``: ``[K, ..., ...]``."""
+        """Return the position `place` of the axis n: ``[K, ..., n, ...]`` to ``[K, ..., ...]``."""
         dim = self.from_end(dim)
         shape = list(self.shape)
         del shape[dim]
         return self.changed(self.full(dim).select(dim, place), shape=shape)
 
     def part(self, index: object) -> Series:
-        """Return what numbers, slices, ``...`` and None take of each coefficient ``[*shape]``."""
+        """Index each coefficient ``[*shape]`` by integers, slices, ``...`` and None.
+
+        Raise TypeError for any other index.
+        """
         index = index if isinstance(index, tuple) else (index,)
         kinds = {int, slice, EllipsisType, NoneType}
         if not {*map(type, index)} <= kinds:
@@ -234,7 +242,7 @@ class Series:
         return self.changed(stack, shape=stack.shape[1:])
 
     def summed(self, dims: Sequence[int], *, keepdim: bool) -> Series:
-        """Return the sum of ``[K, *shape]`` along some axes, of size 1 then or gone."""
+        """Return the sum of ``[K, *shape]`` along `dims`, which are kept with size 1 or dropped."""
         dims = [self.from_end(dim) for dim in dims]
         total = self.full(*dims).sum(dims, keepdim=keepdim) if dims else self.stack
         gone = set() if keepdim else {dim + self.ndim for dim in dims}
@@ -242,7 +250,7 @@ class Series:
         return self.changed(total, shape=[sizes[n] for n in range(self.ndim) if n not in gone])
 
     def permuted(self, dims: Sequence[int]) -> Series:
-        """Return ``[K, *shape]`` with the axes of its shape in another order."""
+        """Return ``[K, *shape]`` with the axes of its shape in the order `dims`."""
         dims = [dim % self.ndim for dim in dims]
         return self.changed(
             self.stack.permute(0, *(dim + 1 for dim in dims)),
@@ -250,11 +258,11 @@ class Series:
         )
 
     def transposed(self) -> Series:
-        """Return ``[K, ..., m, n]`` as ``[K, ..., n, m]``."""
+        """Return the series with its last two axes swapped: ``[K, ..., n, m]``."""
         return self.permuted([*range(self.ndim - 2), -1, -2])
 
     def viewed(self, shape: Sequence[int]) -> Series:
-        """Return the same elements, in the same order, in another shape."""
+        """Return the series reshaped to `shape`. The order of the elements does not change."""
         shape = tuple(shape)
         if shape == self.shape:
             return self
@@ -269,7 +277,10 @@ class Series:
         return self.changed(stack.reshape(-1, *sizes), shape=shape)
 
     def function(self, solve: Callable[[Recurrence, Tensor], Tensor]) -> Series:
-        """Return an elementwise function, of the same shape, that a recurrence solves for."""
+        """Return the elementwise function of this series that `solve` computes, in the same shape.
+
+        `solve` is called with the plan of a recurrence and the stack.
+        """
         if not self.indices:
             return self
         plan = recurrence(self.algebra, self.indices)
@@ -285,7 +296,10 @@ class Series:
         return self._then(lambda plan: Sigmoidal(plan, derivative_of_value, is_of_argument), value)
 
     def compose(self, derivatives: Derivatives, value: Tensor) -> Series:
-        """Return a function, of the same shape, whose argument at order 0 is `value`."""
+        """Return the elementwise function with these derivatives, in the same shape.
+
+        `value` is the argument at order 0.
+        """
         return self._then(lambda plan: Composed(plan, derivatives), value)
 
     def _then(self, function: Callable[[Recurrence], Layer], value: Tensor) -> Series:
@@ -311,11 +325,14 @@ class Series:
         return self.source if isinstance(self.source, FusedLayers) else FusedLayers(self.source)
 
     def weighted(self) -> Series:
-        """Return ``d(k) c_k``, of the same shape. This map satisfies the product rule."""
+        """Return each coefficient times its degree.
+
+        This is a derivation: it satisfies the product rule.
+        """
         return self.changed(self.stack * self.degrees())
 
     def unweighted(self) -> Series:
-        """Return ``c_k / d(k)``, of the same shape, which undoes `weighted`."""
+        """Return each coefficient divided by its degree, which undoes `weighted`."""
         return self.changed(self.stack / self.degrees())
 
     def degrees(self) -> Tensor:
@@ -325,7 +342,7 @@ class Series:
 
 
 def together(one: Series, two: Series) -> tuple[Series, Series]:
-    """Return two series broadcast to the same shape, both complex where one is."""
+    """Return two series broadcast to the same shape and converted to the same dtype."""
     if one.dtype != two.dtype:
         dtype = wider(one.dtype, two.dtype)
         one, two = one.changed(one.stack.to(dtype)), two.changed(two.stack.to(dtype))

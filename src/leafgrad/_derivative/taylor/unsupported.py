@@ -1,17 +1,23 @@
-"""The reasons for which Taylor mode has no answer."""
+"""The exception for derivatives that Taylor mode cannot compute, with the reason."""
 
 from leafgrad._messages import message
 
 
 class Unsupported(Exception):  # noqa: N818 (not an error: nested reverse mode may have the answer)
-    """Raised if a node has no rule, its rule does not apply, or rows are not proven independent."""
+    """Raised if Taylor mode cannot compute a derivative.
+
+    A node has no rule, its rule does not apply, or rows are not proven independent.
+    """
 
     def __init__(self, key: str, **slots: object) -> None:
-        """Take the reason from the messages below ``derivative``."""
+        """Set the message to the text with the key ``derivative.<key>``, with `slots` filled in."""
         super().__init__(message(f"derivative.{key}", **slots))
 
 
 def unsupported_if(condition: bool, reason: str) -> None:  # noqa: FBT001 (it reads as a sentence)
-    """Raise `Unsupported` with a reason below ``derivative.reason``, if the condition holds."""
+    """Raise `Unsupported` if the condition is true.
+
+    Its message is ``derivative.reason.<reason>``.
+    """
     if condition:
         raise Unsupported(f"reason.{reason}")

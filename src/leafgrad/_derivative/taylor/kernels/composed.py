@@ -40,12 +40,12 @@ Derivatives = Callable[[Tensor], Iterator[Term]]  # F', F'', ... at a value, whi
 
 
 class Composed(NamedTuple):
-    """A function whose derivatives are known (see the module's docstring).
+    """An elementwise function whose derivatives are known (see the module's docstring).
 
     Attributes:
-        plan: The plan that computes N coefficients from n of the argument.
-        derivatives: Yields F', F'' and so on, each ``[*shape]``, at the value ``[*shape]`` of the
-            argument. It uses differentiable operations.
+        plan: The plan that computes N coefficients of the function from n of the argument.
+        derivatives: A function that yields F', F'' and so on, each ``[*shape]``. It is called with
+            the argument at order 0, ``[*shape]``, and uses differentiable operations.
         inner: A factor for the argument's coefficients. The argument's value is not multiplied.
         outer: A factor for the function's coefficients.
     """
@@ -112,10 +112,10 @@ class Composed(NamedTuple):
         return to_value, vjp(self.plan.product, 0, slope, gradient, start=own)
 
     def _first_and_slope(self, value: Tensor, argument: Tensor) -> tuple[Term, Tensor]:
-        """Return F', ``[*shape]``, and the series s, ``[N, *shape]``, of the derivative.
+        """Return F', ``[*shape]``, and the series s ``[N, *shape]`` of the derivative.
 
-        Both are derivatives with respect to the argument's coefficients. So they contain the factor
-        `inner`, which derivatives with respect to the argument's value do not.
+        The derivative is ``F' + s``, with respect to the argument's coefficients. So it contains
+        the factor `inner`, which a derivative with respect to the argument's value does not.
         """
         first, *others = self._terms(value, self.plan.algebra.order + 1)
         terms = [(tensor, factor * d) for d, (tensor, factor) in enumerate(others, start=2)]
@@ -131,10 +131,11 @@ class Composed(NamedTuple):
 
 
 def _sum(plan: Recurrence, terms: Sequence[Term], argument: Tensor) -> Tensor:
-    """Return ``c_1 h + c_2 h**2 + ...`` for terms ``[*shape]``: ``[n, *shape]`` to ``[N, *shape]``.
+    """Return ``c_1 h + c_2 h**2 + ...``, ``[N, *shape]``, for the argument h, ``[n, *shape]``.
 
-    If nothing is recorded or traced, all terms are added in place to the returned stack. The last
-    power is not computed then: ``c_m h**m`` is added as ``h (c_m h**(m-1))``.
+    `terms` contains c_1, c_2 and so on, ``[*shape]``. If no operation is recorded or traced, all
+    terms are added in place to the returned stack. Then the last power is not computed:
+    ``c_m h**m`` is added as ``h (c_m h**(m-1))``.
     """
     (tensor, factor), *others = terms
     total = _pad(product_times(argument, tensor, factor), 0, plan.size)
@@ -156,7 +157,7 @@ def _sum(plan: Recurrence, terms: Sequence[Term], argument: Tensor) -> Tensor:
 
 
 def _pad(stack: Tensor, first: int, size: int) -> Tensor:
-    """Pad ``[n, *shape]`` with zeros to ``[size, *shape]`` so that it starts at place `first`."""
+    """Pad ``[n, *shape]`` with zeros to ``[size, *shape]``, with `first` zeros in front."""
     if len(stack) == size:
         return stack
     before, after = (

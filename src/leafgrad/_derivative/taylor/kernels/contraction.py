@@ -26,7 +26,7 @@ from leafgrad._derivative.taylor.kernels.products import (
 
 
 def holomorphic(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a backward that is written for real numbers correct for complex numbers too.
+    """Wrap a backward that is written for real numbers so that it is correct for complex ones.
 
     In PyTorch's convention, a holomorphic function with the derivative F' maps a gradient g to
     ``conj(F') g``. This is the conjugate of ``F' conj(g)``.
@@ -45,6 +45,8 @@ def contract(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None = None
 ) -> Tensor:
     """Return `start` plus the sums of products for the stack in `slot`.
+
+    The products are those of a plan. The other two stacks are the factors.
 
     Args:
         plan: The products to sum.
@@ -91,7 +93,7 @@ class _Contract(Function):
 def _contract_into(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None
 ) -> Tensor:
-    """Compute `contract`, with its shapes, by in-place operations on a new stack."""
+    """Do what `contract` does, with the same shapes, by in-place operations on a new stack."""
     if _autograd.is_intercepted():
         return _contract_out_of_place(plan, slot, first, second, start)
     if start is None:
@@ -117,7 +119,7 @@ def _contract_into(
 def vjp(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None = None
 ) -> Tensor:
-    """Compute `contract`, with its shapes. Either stack may be a batch of gradients (vmap)."""
+    """Do what `contract` does, with the same shapes. Also accept a batch of gradients (vmap)."""
     if _autograd.is_batch(first) or _autograd.is_batch(second):
         return _contract_out_of_place(plan, slot, first, second, start)
     return contract(plan, slot, first, second, start)
@@ -126,7 +128,7 @@ def vjp(
 def _contract_out_of_place(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None
 ) -> Tensor:
-    """Compute `contract`, with its shapes, without in-place operations."""
+    """Do what `contract` does, with the same shapes, without in-place operations."""
     low, high = (other for other in range(3) if other != slot)
     if start is None:
         start = torch.zeros_like(first[:1] * second[:1])
@@ -185,12 +187,16 @@ class _Product(Function):
 
 
 def _dot(gradient: Tensor, factor: Tensor) -> Tensor:
-    """Return ``sum_k g_k x_k``, ``[*shape]``, of ``[N, *shape]`` and ``[n, *shape]``."""
+    """Return ``sum_k g_k x_k``, ``[*shape]``, for a gradient g and a factor x.
+
+    The gradient is ``[N, *shape]`` and the factor ``[n, *shape]``. Only the first n coefficients of
+    the gradient are used.
+    """
     return (gradient[: len(factor)] * factor).sum(0)
 
 
 def _dot_into(gradient: Tensor, factor: Tensor) -> Tensor:
-    """Compute `_dot`, with its shapes, by in-place operations on a new tensor."""
+    """Do what `_dot` does, with the same shapes, by in-place operations on a new tensor."""
     total = gradient[0] * factor[0]
     for place in range(1, len(factor)):
         total.addcmul_(gradient[place], factor[place])
@@ -210,7 +216,7 @@ def _send_back(
 def _send_back_into(
     plan: Contraction, slot: int, value: Tensor, factor: Tensor, gradient: Tensor
 ) -> Tensor:
-    """Compute `_send_back`, with its shapes, by in-place operations on a new stack."""
+    """Do what `_send_back` does, with the same shapes, by in-place operations on a new stack."""
     out = gradient[: len(factor)] * value
     sums, left, right = StackViews(out), StackViews(factor), StackViews(gradient)
     add_products(sums, left, right, plan.table(slot, is_added=True))
@@ -218,7 +224,7 @@ def _send_back_into(
 
 
 def _multiply_into(plan: Contraction, one: Tensor, a: Tensor, two: Tensor, b: Tensor) -> Tensor:
-    """Compute `product`, with its shapes, by in-place operations on a new stack."""
+    """Do what `product` does, with the same shapes, by in-place operations on a new stack."""
     by_two, by_one = (common_shape(x.shape[1:], y.shape) for x, y in ((a, two), (b, one)))
     out = a.new_empty(plan.sizes[2], *common_shape(by_two, by_one))
     linear = out[: len(a)]
@@ -233,14 +239,14 @@ def _multiply_into(plan: Contraction, one: Tensor, a: Tensor, two: Tensor, b: Te
 def elementwise_vjp(plan: Recurrence, slope: Tensor, gradient: Tensor) -> Tensor:
     """Return the gradient of the argument of a function whose derivative is ``1 + slope``.
 
-    The gradient is ``g_i + sum_j slope_j g_{i+j}``, ``[n, *shape]``. The slope and the gradient of
-    the solution are ``[N, *shape]``.
+    The gradient is ``g_i + sum_j slope_j g_{i+j}``, ``[n, *shape]``, where g is `gradient`, that of
+    the function's result. `slope` and `gradient` are ``[N, *shape]``.
     """
     return vjp(plan.product, 0, slope, gradient, start=plan.of_argument(gradient))
 
 
 def sum_to_shape(gradient: Tensor, shape: torch.Size) -> Tensor:
-    """Return a gradient summed along the axes that were broadcast, so that it has this shape."""
+    """Sum a gradient along the axes that were broadcast, and return it in this shape."""
     return gradient if gradient.shape == shape else gradient.sum_to_size(shape)
 
 

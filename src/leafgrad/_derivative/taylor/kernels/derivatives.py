@@ -1,10 +1,11 @@
 """Derivatives F', F'', ... of elementwise functions, up to the fifth or the last nonzero one.
 
-Each generator takes the argument ``[*shape]`` and yields pairs of a tensor ``[*shape]`` and a
-number; the derivative is their product. It uses differentiable operations and computes a derivative
-only when the caller requests it. Some formulas multiply the argument by a factor that vanishes at
-infinity. They clamp the argument first, because infinity times zero is NaN. The bounds do not
-change the result: ``exp(-40**2 / 2)`` and ``sigmoid(-800)`` are zero in double precision.
+Each generator `of_...` takes the argument x ``[*shape]`` as `value` and yields one pair for each
+derivative: a tensor ``[*shape]`` and a number. The derivative is their product. The generators use
+differentiable operations and compute a derivative only when the caller requests it. Some formulas
+multiply x by a factor that vanishes at infinity. They clamp x first, because infinity times zero is
+NaN. The bounds do not change the result: ``exp(-40**2 / 2)`` and ``sigmoid(-800)`` are zero in
+double precision.
 """
 
 from __future__ import annotations
@@ -28,43 +29,44 @@ _LOGISTIC_IS_ZERO = 800.0
 
 
 def of_square(value: Tensor) -> Iterator[Term]:
-    """Yield ``2 x`` and 2, elementwise."""
+    """Yield the derivatives of the square, ``2 x`` and 2, elementwise."""
     yield value, 2
     yield number(1.0, value.dtype, value.device), 2
 
 
 def of_cube(value: Tensor) -> Iterator[Term]:
-    """Yield ``3 x**2``, ``6 x`` and 6, elementwise."""
+    """Yield the derivatives of the cube, ``3 x**2``, ``6 x`` and 6, elementwise."""
     yield value * value, 3
     yield value, 6
     yield number(1.0, value.dtype, value.device), 6
 
 
 def of_sin(value: Tensor) -> Iterator[Term]:
-    """Yield cos, -sin, -cos, sin and so on, elementwise."""
+    """Yield the derivatives of sin, which are cos, -sin, -cos, sin and so on, elementwise."""
     sine, cosine = value.sin(), value.cos()
     yield from cycle([(cosine, 1), (sine, -1), (cosine, -1), (sine, 1)])
 
 
 def of_cos(value: Tensor) -> Iterator[Term]:
-    """Yield -sin, -cos, sin, cos and so on, elementwise."""
+    """Yield the derivatives of cos, which are -sin, -cos, sin, cos and so on, elementwise."""
     yield from islice(of_sin(value), 1, None)
 
 
 def of_sinh(value: Tensor) -> Iterator[Term]:
-    """Yield cosh, sinh and so on, elementwise."""
+    """Yield the derivatives of sinh, which are cosh, sinh and so on, elementwise."""
     yield from cycle([(value.cosh(), 1), (value.sinh(), 1)])
 
 
 def of_cosh(value: Tensor) -> Iterator[Term]:
-    """Yield sinh, cosh and so on, elementwise."""
+    """Yield the derivatives of cosh, which are sinh, cosh and so on, elementwise."""
     yield from islice(of_sinh(value), 1, None)
 
 
 def of_asin(value: Tensor) -> Iterator[Term]:
-    """Yield ``F' = (1 - x**2)**(-1/2)``, ``F'' = x F' / (1 - x**2)`` and so on, elementwise.
+    """Yield the derivatives of arcsin, elementwise.
 
-    Differentiate ``(1 - x**2) F'' = x F'`` k times to get
+    They are ``F' = (1 - x**2)**(-1/2)``, ``F'' = x F' / (1 - x**2)`` and so on. Differentiate
+    ``(1 - x**2) F'' = x F'`` k times to get
 
         (1 - x**2) F^(k+2) = k**2 F^(k) + (2 k + 1) x F^(k+1)
 
@@ -84,12 +86,12 @@ def of_asin(value: Tensor) -> Iterator[Term]:
 
 
 def of_acos(value: Tensor) -> Iterator[Term]:
-    """Yield the derivatives of the arc sine with the opposite sign, elementwise."""
+    """Yield the derivatives of arccos, elementwise: those of arcsin with the opposite sign."""
     yield from ((tensor, -factor) for tensor, factor in of_asin(value))
 
 
 def of_erf(value: Tensor) -> Iterator[Term]:
-    """Yield ``2 / sqrt(pi) exp(-x**2)`` times polynomials, elementwise."""
+    """Yield the derivatives of erf, elementwise: ``2 / sqrt(pi) exp(-x**2)`` times polynomials."""
     scale = 2 / math.sqrt(math.pi)
     value = value.clamp(-_NORMAL_IS_ZERO, _NORMAL_IS_ZERO)
     square = value * value
@@ -106,7 +108,7 @@ def of_erf(value: Tensor) -> Iterator[Term]:
 
 
 def of_softplus(value: Tensor, threshold: float) -> Iterator[Term]:
-    """Yield the logistic function and its derivatives, elementwise.
+    """Yield the derivatives of softplus, elementwise: the logistic function and its derivatives.
 
     Above the threshold, yield 1 and zeros.
     """
@@ -116,24 +118,33 @@ def of_softplus(value: Tensor, threshold: float) -> Iterator[Term]:
 
 
 def of_log_sigmoid(value: Tensor) -> Iterator[Term]:
-    """Yield the logistic function of -x and its derivatives, elementwise."""
+    """Yield the derivatives of the logarithm of the logistic function, elementwise.
+
+    The first is the logistic function at -x.
+    """
     yield from zip(_logistic(-value), cycle([1, -1]), strict=False)
 
 
 def of_silu(value: Tensor) -> Iterator[Term]:
-    """Yield ``d s^(d-1) + x s^(d)`` for d = 1, 2, ... and the logistic s, elementwise."""
+    """Yield the derivatives of SiLU, elementwise.
+
+    They are ``d s^(d-1) + x s^(d)`` for d = 1, 2, ..., where s is the logistic function.
+    """
     value = value.clamp(-_LOGISTIC_IS_ZERO, _LOGISTIC_IS_ZERO)
     yield from _gated(value, _logistic(value))
 
 
 def of_mish(value: Tensor) -> Iterator[Term]:
-    """Yield ``d t^(d-1) + x t^(d)`` for d = 1, 2, ... and t, tanh of softplus, elementwise."""
+    """Yield the derivatives of Mish, elementwise.
+
+    They are ``d t^(d-1) + x t^(d)`` for d = 1, 2, ..., where t is tanh of softplus.
+    """
     value = value.clamp(-_LOGISTIC_IS_ZERO, _LOGISTIC_IS_ZERO)
     yield from _gated(value, _tanh_of_softplus(value))
 
 
 def _gated(value: Tensor, gates: Iterator[Tensor]) -> Iterator[Term]:
-    """Yield the derivatives of ``x g(x)``, elementwise, from g and its derivatives in `gates`."""
+    """Yield the derivatives of ``x g(x)``, elementwise. `gates` yields g and its derivatives."""
     below = next(gates)
     for d, slope in enumerate(gates, start=1):
         yield torch.addcmul(below if d == 1 else below * d, value, slope), 1
@@ -192,9 +203,10 @@ def _logistic(value: Tensor) -> Iterator[Tensor]:
 
 
 def of_gelu(value: Tensor) -> Iterator[Term]:
-    """Yield the derivatives of ``x P(x)`` for the normal distribution function P, elementwise.
+    """Yield the derivatives of GELU, elementwise.
 
-    From the second on, each is the density times a polynomial.
+    GELU is ``x P(x)`` for the normal distribution function P. From the second on, each derivative
+    is the normal density times a polynomial.
     """
     value = value.clamp(-_NORMAL_IS_ZERO, _NORMAL_IS_ZERO)
     first: Tensor = torch.ops.aten.gelu_backward(torch.ones_like(value), value)
@@ -210,10 +222,10 @@ def of_gelu(value: Tensor) -> Iterator[Term]:
 
 
 def of_elu(value: Tensor, slope: float, depth: float) -> Iterator[Term]:
-    """Yield the derivatives of ELU, elementwise: below zero, all are ``depth exp(x)``.
+    """Yield the derivatives of ELU, elementwise.
 
-    Above zero, the first is `slope` and the others are zero. At zero, PyTorch's formula returns the
-    left derivative, and zero for the higher derivatives.
+    Below zero, all are ``depth exp(x)``. Above zero, the first is `slope` and the others are zero.
+    At zero, the first is that from the left and the others are zero, as in PyTorch's formula.
     """
     one = torch.ones_like(value)
     falling: Tensor = torch.ops.aten.elu_backward(one, depth / slope, slope, 1, False, value)  # noqa: FBT003

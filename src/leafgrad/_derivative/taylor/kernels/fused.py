@@ -31,7 +31,7 @@ from leafgrad._derivative.taylor.kernels.sigmoidal import Sigmoidal
 Layer = Sigmoidal | Composed | None
 Layers = Sequence[Layer]
 
-_FAR = 16.0  # A factor above this, or below its inverse, is not near one.
+_FAR = 16.0  # A factor is near one if it is at most this and at least its inverse.
 _WITH_ROWS = 3  # the smallest number of axes of ``[n, *rows, columns]`` if there are rows
 # Bytes per thread: the size of a block that stays in the cache of a core, and the smallest block
 # worth a separate operation (PyTorch gives each thread at least 32,768 numbers).
@@ -45,12 +45,13 @@ def is_near_one(number: float) -> bool:
 
 
 class FusedLayers:
-    """Layers and their input coefficients. The output is computed when `stack` is first read.
+    """A chain of layers and its input. The output is computed when `stack` is first read.
 
     Attributes:
         start: The input coefficients, ``[n, *rows, columns]``.
         layers: The layers, in the order of application.
-        tensors: For each layer its matrix, or the value at order 0 of its result or argument.
+        tensors: For a matrix product, the matrix. For a function, the value at order 0 of its
+            result or argument.
         factor: A number that multiplies the coefficients after the last layer.
     """
 
@@ -67,7 +68,7 @@ class FusedLayers:
         self.factor = factor
 
     def then(self, layer: Layer, tensor: Tensor) -> FusedLayers:
-        """Return these layers followed by `layer`, whose value or matrix is `tensor`."""
+        """Return these layers followed by `layer`. `tensor` is its matrix or value."""
         factor = self.factor
         if factor != 1 and isinstance(layer, Sigmoidal):
             return FusedLayers(self.stack, (layer,), (tensor,))
@@ -76,10 +77,10 @@ class FusedLayers:
         return FusedLayers(self.start, (*self.layers, layer), (*self.tensors, tensor), factor)
 
     def multiplied(self, number: float) -> FusedLayers:
-        """Return these layers with the output multiplied by a number.
+        """Return these layers with the output multiplied by `number`.
 
-        The number is usually merged into the last layer or the factor. If its powers might overflow
-        there, the output is computed and multiplied immediately.
+        The number is usually merged into the last layer or into `factor`. If its powers might
+        overflow there, the output is computed and multiplied immediately.
         """
         last = self.layers[-1] if self.layers else None
         factor = number * (last.outer if isinstance(last, Composed) else self.factor)
@@ -140,7 +141,7 @@ class _Fused(Function):
 
 
 class _RowBlock:
-    """The layers for the rows in a slice, or for all rows if the slice is None.
+    """The computation of the layers for the rows in a slice, or for all rows if it is None.
 
     The slice applies to axis 1 of coefficients and to axis 0 of values. An axis of size 1 is not
     sliced, because it is broadcast to all rows.
@@ -161,9 +162,9 @@ class _RowBlock:
             ]
 
     def forward(self, *, keeps: bool) -> Tensor:
-        """Return the coefficients ``[N, *rows, columns]`` of these rows.
+        """Return the coefficients ``[N, *rows, columns]`` after the last layer, for these rows.
 
-        If `keeps`, store in `made` the stacks that backward reads and that are expensive to
+        If `keeps` is true, store in `made` the stacks that backward reads and that are expensive to
         recompute. While a compiler traces the operations, store all of them: the compiler decides
         what to save.
         """
@@ -180,7 +181,7 @@ class _RowBlock:
         return x
 
     def _is_read_by_backward(self, number: int, product: Tensor) -> bool:
-        """Check whether the backward of the next layer reads this product, its input."""
+        """Check whether backward reads `product`, the output of the matrix product `number`."""
         if number + 1 == len(self.layers):
             return False
         layer, value = self.layers[number + 1], self.tensors[number + 1]
@@ -189,7 +190,9 @@ class _RowBlock:
         return product.shape[1:] != value.shape
 
     def backward(self, gradient: Tensor, needed: Sequence[bool], found: list[Any]) -> Any:
-        """Return the gradient of `start` for these rows, and add those of the tensors to `found`.
+        """Return the gradient of `start` for these rows, None if it is not needed.
+
+        The gradients of the tensors are added to `found`.
 
         Args:
             gradient: The gradient of the output for all rows, ``[N, *rows, columns]``.
@@ -216,15 +219,15 @@ class _RowBlock:
         return g
 
     def _input(self, number: int) -> Any:
-        """Return the input coefficients of a layer, None if they were not saved."""
+        """Return the input coefficients of layer `number`, None if they were not saved."""
         if number == 0:
             return self.start
         return self._output(number - 1)
 
     def _output(self, number: int) -> Any:
-        """Return the output of a layer, recomputed if it was not saved.
+        """Return the output coefficients of layer `number`, recomputed if they were not saved.
 
-        The output of a matrix product is not recomputed: return None if it was not saved.
+        A matrix product is not recomputed: return None if its output was not saved.
         """
         layer = self.layers[number]
         if layer and self.made[number] is None:
@@ -233,13 +236,14 @@ class _RowBlock:
 
 
 def _plus_product(total: Tensor | None, x: Tensor, gradient: Tensor, matrix: Tensor) -> Tensor:
-    """Return `total` plus the gradient of a matrix ``[columns, others]``, with its strides.
+    """Return `total` plus the gradient of `matrix`, ``[columns, others]``, with the same strides.
 
     Args:
         total: ``[columns, others]``, modified in place, or None for zero.
-        x: The left factor, ``[n, *rows, columns]``.
+        x: The left factor of the product, ``[n, *rows, columns]``.
         gradient: The gradient of the product, ``[n, *rows, others]``.
-        matrix: The matrix. autograd accumulates a gradient with the same strides without a copy.
+        matrix: The right factor. With its strides, autograd accumulates the gradient without a
+            copy.
     """
     x, gradient = x.reshape(-1, x.shape[-1]), gradient.reshape(-1, gradient.shape[-1])
     if matrix.stride(0) == 1:
@@ -248,12 +252,15 @@ def _plus_product(total: Tensor | None, x: Tensor, gradient: Tensor, matrix: Ten
 
 
 def _plus(total: Tensor | None, one: Tensor, two: Tensor) -> Tensor:
-    """Return ``total + one @ two``, of shapes ``[a, c]``, ``[a, b]`` and ``[b, c]``."""
+    """Return ``total + one @ two``, of shapes ``[a, c]``, ``[a, b]`` and ``[b, c]``.
+
+    If `total` is None, return only the product. Otherwise modify `total` in place.
+    """
     return one @ two if total is None else total.addmm_(one, two)
 
 
 def _states(layers: Layers, start: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Recompute the layers. Return `start` and each layer's output, ``[n, *rows, columns]``."""
+    """Recompute the layers. Return `start` and the output ``[n, *rows, columns]`` of each layer."""
     states = [start]
     for layer, tensor in zip(layers, tensors, strict=True):
         x = states[-1]
@@ -266,8 +273,8 @@ def _record_backward(
 ) -> list[Tensor]:
     """Return the gradients of the start and of each tensor, by differentiable operations.
 
-    The states are the start and the output of each layer. `FusedLayers` documents the shapes; the
-    gradient is ``[N, *rows, columns]``.
+    `states` contains the start and the output of each layer. `gradient` is that of the output,
+    ``[N, *rows, columns]``. For the other shapes, see `FusedLayers`.
     """
     found = []
     for layer, tensor, (x, out) in reversed([*zip(layers, tensors, pairwise(states), strict=True)]):
@@ -283,10 +290,10 @@ def _record_backward(
 
 
 def _row_slices(layers: Layers, start: Tensor, tensors: Sequence[Tensor]) -> list[slice | None]:
-    """Return slices of the rows whose coefficients fit into the cache of a core.
+    """Return slices of the rows, so short that their coefficients fit into the cache of a core.
 
-    Return ``[None]`` for all rows at once: on other devices than a CPU, while a compiler traces the
-    operations, or if a value does not have the axes ``[*rows, columns]`` of the coefficients.
+    Return ``[None]``, for all rows at once, on other devices than a CPU, while a compiler traces
+    the operations, or if a value does not have the axes ``[*rows, columns]`` of the coefficients.
     """
     functions = [
         (layer.plan.size, value) for layer, value in zip(layers, tensors, strict=True) if layer

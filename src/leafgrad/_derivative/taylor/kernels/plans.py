@@ -64,7 +64,7 @@ class Contraction:
     def table(self, slot: int, *, is_added: bool = False) -> tuple[ProductRun, ...]:
         """Return the runs that compute the stack in `slot` from the stacks in the other two slots.
 
-        If `is_added`, the sums are added to the current contents of the stack.
+        If `is_added` is true, the sums are added to the current contents of the stack.
         """
         first, second = (other for other in range(3) if other != slot)
         places = [p[:3] for p in self.products]
@@ -73,7 +73,7 @@ class Contraction:
 
     @lru_cache(maxsize=4096)  # noqa: B019
     def untouched(self, slot: int) -> Indices:
-        """Return the places in `slot` that are part of no product."""
+        """Return the places in the stack of `slot` that are part of no product."""
         return tuple(sorted(set(range(self.sizes[slot])) - {t[slot] for t in self.products}))
 
 
@@ -81,7 +81,10 @@ class Contraction:
 def contraction(
     algebra: Algebra, left: Indices, right: Indices, out: Indices | None = None
 ) -> Contraction:
-    """Plan the product of series with the indices `left` and `right`, truncated to `out`."""
+    """Return the plan for the product of series with the indices `left` and `right`.
+
+    The product is truncated to the indices `out`, which are by default all indices of the product.
+    """
     out = algebra.with_products(left, right) if out is None else out
     place = {index: number for number, index in enumerate(out)}
     products = [
@@ -170,7 +173,7 @@ class Recurrence:
         return len(self.indices)
 
     def start(self, argument: Tensor, factor: Tensor | float) -> StackViews:
-        """Return a stack ``[N, *shape]`` that starts with the argument times a factor.
+        """Return the stack ``[N, *shape]`` of a solution, starting with `argument` times `factor`.
 
         The other N - n coefficients are not initialised: the recurrence writes them.
         """
@@ -187,7 +190,7 @@ class Recurrence:
         return StackViews(out)
 
     def of_argument(self, stack: Tensor) -> Tensor:
-        """Return the coefficients of ``[N, *shape]`` at the argument's indices, ``[n, *shape]``."""
+        """Return the coefficients of ``[N, *shape]`` that the argument has too, ``[n, *shape]``."""
         count = len(self.argument)
         return stack if count == self.size else stack[:count]
 
@@ -210,13 +213,13 @@ class Recurrence:
 
     @cached_property
     def full(self) -> Recurrence:
-        """The plan for a function of the solution."""
+        """The plan for a function whose argument is the solution of this one."""
         return recurrence(self.algebra, self.indices)
 
 
 @lru_cache(maxsize=1024)
 def recurrence(algebra: Algebra, argument: Indices) -> Recurrence:
-    """Plan the recurrence for an elementwise function of a series with these indices."""
+    """Return the plan for an elementwise function of a series with the indices `argument`."""
     indices = algebra.generated(argument)
     product = contraction(algebra, argument, indices, indices)
     square = contraction(algebra, indices, indices, indices)
@@ -249,7 +252,7 @@ def recurrence(algebra: Algebra, argument: Indices) -> Recurrence:
 
 
 def _square(products: Sequence[Product]) -> tuple[ProductRun, ...]:
-    """Plan a square: y_i y_j is computed once with weight 2, and not again as y_j y_i.
+    """Return the runs of a square: y_i y_j has weight 2, so y_j y_i is not computed.
 
     The products are added to the current contents of the result.
     """

@@ -54,9 +54,10 @@ class Product(NamedTuple):
 
 
 def product_runs(products: Collection[Product], written: set[int]) -> tuple[ProductRun, ...]:
-    """Group products into as few runs as possible.
+    """Group products into as few runs as possible, and return the runs.
 
-    `written` contains the places of `out` that are already initialised. It is updated.
+    `written` contains the places of `out` that are already initialised. The places that the runs
+    write are added to it.
     """
     found = []
     for run in min(([*_runs(products, fixed)] for fixed in range(3)), key=len):
@@ -77,7 +78,10 @@ def product_runs(products: Collection[Product], written: set[int]) -> tuple[Prod
 
 
 def _runs(products: Collection[Product], fixed: int) -> Iterator[list[Product]]:
-    """Yield runs in which the place number `fixed` is fixed: left (0), right (1) or out (2)."""
+    """Yield runs of products in which one place is the same: left (0), right (1) or out (2).
+
+    `fixed` is the number of this place.
+    """
     run: list[Product] = []
     for product in sorted(products, key=lambda t: (t[fixed], t[0], t[1])):
         goes_on = run and product == _next(run[-1], fixed)
@@ -90,13 +94,13 @@ def _runs(products: Collection[Product], fixed: int) -> Iterator[list[Product]]:
 
 
 def _next(product: Product, fixed: int) -> Product:
-    """Return the product that continues a run after `product`; place number `fixed` is fixed."""
+    """Return the product that follows `product` in a run whose place number `fixed` is fixed."""
     left, right, out = (place + (number != fixed) for number, place in enumerate(product[:3]))
     return Product(left, right, out, product.weight)
 
 
 def _parts(run: list[Product], written: set[int]) -> Iterator[list[Product]]:
-    """Split a run so that in each part, the places of `out` are all in `written` or all not."""
+    """Split a run into parts. The places of `out` in a part are all in `written`, or none is."""
     part = run[:1]
     for product in run[1:]:
         if (product[2] in written) != (part[-1][2] in written):
@@ -136,7 +140,7 @@ class StackViews(dict[Span, Tensor]):
         return part
 
     def scaled(self, span: Span, factor: Tensor) -> StackViews:
-        """Return the coefficients in `span` times a factor ``[*shape]``, at the same places."""
+        """Return the coefficients in `span` times a factor ``[*shape]``, under the same places."""
         stack = self[span] * factor
         found = StackViews(stack, _places(span, 1)[0])
         found[span] = stack
@@ -176,7 +180,7 @@ class TracedCoefficients(StackViews):
     def add(
         self, left: StackViews, right: StackViews, table: tuple[ProductRun, ...], weight: float
     ) -> None:
-        """Do what `add_products` does."""
+        """Do what `add_products` does, with this object as `out`."""
         for to, one, other, count, is_first, _ in table:
             size = max(len(span) if isinstance(span, range) else 1 for span in (to, one, other))
             written = set() if is_first else {*_places(to, size)}
@@ -192,12 +196,16 @@ class TracedCoefficients(StackViews):
 
 
 def _places(span: Span, size: int) -> Sequence[int]:
-    """Return the place in a stack of each of the `size` products of a run."""
+    """Return the place in one stack for each of the `size` products of a run.
+
+    `span` contains the places of the run in this stack. If it is an int, all products have this
+    place.
+    """
     return span if isinstance(span, range) else [span] * size
 
 
 def common_shape(one: Sequence[int], two: Sequence[int]) -> Sequence[int]:
-    """Return the broadcast shape, faster than `torch.broadcast_shapes`.
+    """Return the broadcast shape of two shapes, faster than `torch.broadcast_shapes`.
 
     A shape mismatch is not checked here: the operation that follows reports it.
     """
@@ -209,7 +217,7 @@ def common_shape(one: Sequence[int], two: Sequence[int]) -> Sequence[int]:
 
 
 def keep_where(sign: Tensor, kept: Tensor) -> Tensor:
-    """Return the elements of `kept` where `sign`, ``[*shape]``, is positive, and zero elsewhere.
+    """Return `kept` where `sign`, ``[*shape]``, is positive, and zero elsewhere.
 
     The two are broadcast. This calls the backward of ReLU, because `torch.where` takes 25 times as
     long.
@@ -219,7 +227,7 @@ def keep_where(sign: Tensor, kept: Tensor) -> Tensor:
 
 
 def product_times(left: Tensor, right: Tensor, factor: float) -> Tensor:
-    """Return ``factor * left * right``, of the broadcast shape, in one operation.
+    """Return ``factor * left * right``, in the broadcast shape, by one operation.
 
     A multiplication by a Python number would first convert it to a tensor, which takes longer than
     a small product.
@@ -232,9 +240,10 @@ def product_times(left: Tensor, right: Tensor, factor: float) -> Tensor:
 def add_sum(
     total: Tensor, left: Tensor, right: Tensor, *, value: float = 1, is_first: bool = False
 ) -> None:
-    """Add ``value * sum_i left_i right_i``, of stacks ``[n, *shape]``, to a total ``[*shape]``.
+    """Add ``value * sum_i left_i right_i`` to `total`, ``[*shape]``, in place.
 
-    If `is_first`, the total is overwritten and need not be initialised.
+    `left` and `right` are stacks ``[n, *shape]``. If `is_first` is true, the total is overwritten
+    and need not be initialised.
     """
     if total.numel() <= _AT_ONCE:
         products = left * right

@@ -43,10 +43,10 @@ DerivativeOfValue = Callable[[Tensor], tuple[Tensor, Tensor]]  # v and m
 
 
 class Sigmoidal(NamedTuple):
-    """A function whose derivative is quadratic in its value (see the module's docstring).
+    """A function whose derivative is a quadratic polynomial in it (see the module's docstring).
 
     Attributes:
-        plan: The recurrence that computes its N coefficients from n of the argument.
+        plan: The recurrence that computes N coefficients of the function from n of the argument.
         derivative_of_value: Returns v and m, both ``[*shape]``, for a value ``[*shape]``.
         is_of_argument: Whether this value is the argument at order 0 instead of the result.
     """
@@ -76,7 +76,7 @@ class Sigmoidal(NamedTuple):
     def vjp(self, value: Tensor, out: Tensor, gradient: Tensor, to_value: Tensor) -> Tensor:
         """Return the gradient of the argument, and write the gradient of the value to `to_value`.
 
-        If the derivative of the function is zero, the gradient of its value is zero.
+        Where the derivative of the function is zero, the gradient of the value is zero.
 
         Args:
             value: The function, or its argument, at order 0, ``[*shape]``.
@@ -147,23 +147,23 @@ class Sigmoidal(NamedTuple):
 
 
 def tanh_derivative(value: Tensor) -> tuple[Tensor, Tensor]:
-    """Return v and m of tanh for its values ``[*shape]``: ``1 - value**2`` and the value."""
+    """Return v and m of tanh for its values ``[*shape]`` (see the module)."""
     one = number(1.0, value.dtype, value.device)
     return torch.addcmul(one, value, value, value=-1), value
 
 
 def sigmoid_derivative(value: Tensor) -> tuple[Tensor, Tensor]:
-    """Return v and m of the logistic function for its values ``[*shape]``."""
+    """Return v and m of the logistic function for its values ``[*shape]`` (see the module)."""
     return torch.addcmul(value, value, value, value=-1), value - 0.5
 
 
 def sigmoid_derivative_at(argument: Tensor) -> tuple[Tensor, Tensor]:
-    """Return v and m of the logistic function at arguments ``[*shape]``."""
+    """Return v and m of the logistic function at arguments ``[*shape]`` (see the module)."""
     return argument.sigmoid() * (-argument).sigmoid(), (argument / 2).tanh() / 2
 
 
 def _falls(degree: Degree, middle: Tensor, y: StackViews) -> StackViews:
-    """Return the f_k of one degree, ``[len(degree.span), *shape]``.
+    """Return the f_k of one degree, ``[len(degree.span), *shape]`` (see the module).
 
     They depend on the y_j up to this degree and on m, which is `middle`, ``[*shape]``.
     """

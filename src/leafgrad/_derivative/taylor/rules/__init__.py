@@ -1,12 +1,13 @@
 """The table of Taylor rules, by PyTorch's name for each kind of node.
 
-Each file holds the rules for one family of operations, with a table `RULES` at its end; search for
-the name of a node, such as ``TanhBackward0``, to find its rule.
+Each file contains the rules for one family of operations, with a table `RULES` at its end. To find
+the rule of a node, search for its name, such as ``TanhBackward0``.
 
-A rule gets a `Step`, which knows the node, and the series of each input: a stack ``[K, *shape]``,
-or None if the input does not depend on the inputs of the derivative. It returns the series of the
-result, of the shape `step.shape`. For a function F this is ``F(a + h) - F(a)``, where a is the
-value that the node saved and h the series. No rule depends on the algebra.
+A rule is called with a `Step`, which describes the node, and with the series of each input of the
+operation: a stack ``[K, *shape]``, or None if the input does not depend on the inputs of the
+derivative. It returns the series of the result, in the shape `step.shape`. For a function F this is
+``F(a + h) - F(a)``, where a is the value that the node saved and h the series. "Return the
+exponential" in a docstring means this difference. No rule depends on the algebra.
 """
 
 from __future__ import annotations
@@ -46,8 +47,11 @@ RULES: dict[str, Rule] = {name: rule for file in _FILES for name, rule in file.R
 
 
 def rule_of(node: Node, name: str) -> Rule | None:
-    """Return the rule for a node of that name, None where there is none."""
-    rule = RULES.get(name.removesuffix("_copy"))  # as transpose_copy is a transpose
+    """Return the rule for a node with this name, or None if there is none.
+
+    A custom function may have a rule that a user registered.
+    """
+    rule = RULES.get(name.removesuffix("_copy"))  # for example, `transpose_copy` is a transpose
     if rule is None and (function := _autograd.forward_class(node)) is not None:
         return CUSTOM.get(function)
     return rule

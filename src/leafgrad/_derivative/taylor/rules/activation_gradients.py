@@ -16,7 +16,10 @@ from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 
 def _times(slope: Callable[[Step, Jet], Jet], name: str = "self") -> Rule:
-    """Return the rule of the elementwise product of a gradient and this slope."""
+    """Return the rule of a product, elementwise, of the gradient and a slope.
+
+    `slope` computes the slope from the value that the node saved under `name`.
+    """
 
     def rule(step: Step, gradient: Series | None, x: Series | None) -> Series | None:
         steep = slope(step, step.jet(name, x))
@@ -30,14 +33,14 @@ def _times(slope: Callable[[Step, Jet], Jet], name: str = "self") -> Rule:
 
 
 def _of_softplus(step: Step, x: Jet) -> Jet:
-    """Return the slope of softplus, elementwise: logistic, or 1 above the threshold."""
+    """Return the slope of softplus, elementwise: the logistic function, above the threshold 1."""
     beta: float = step.saved("beta")
     scaled = x * beta
     return scaled.sigmoid().where(scaled.value <= step.saved("threshold"), 1)
 
 
 def _of_elu(step: Step, x: Jet) -> Jet:
-    """Return the slope of the line above zero, and of the exponential below, elementwise."""
+    """Return the slope of ELU, elementwise: constant above zero, an exponential below."""
     unsupported_if(step.saved("is_result"), "in-place")
     scale: float = step.saved("scale")
     inner: float = step.saved("input_scale")
@@ -48,12 +51,12 @@ def _of_elu(step: Step, x: Jet) -> Jet:
 
 
 def _threshold(step: Step, gradient: Series | None, _: Series | None) -> Series | None:
-    """Return the gradient where a value is above the threshold, of the same shape."""
+    """Return the gradient, elementwise, with zeros where the value is not above the threshold."""
     return gradient and gradient.masked(step.tensor("self") > step.saved("threshold"))
 
 
 def _softmax(step: Step, gradient: Series | None, result: Series | None) -> Series | None:
-    """Return ``s (g - sum(s g))``, of the shape of the softmax s."""
+    """Return the gradient of a softmax s, in its shape: ``s (g - sum(s g))``."""
     dim, shares = step.result_dim(), step.jet("output", result)
     if result is None:
         mean = gradient and gradient.scaled(shares.value).summed([dim], keepdim=True)

@@ -1,6 +1,6 @@
 """Rules for sums, products and quotients, element by element.
 
-Inputs ``[K, *shape]`` are broadcast against each other, and so is what constants they meet.
+The series ``[K, *shape]`` of the inputs are broadcast, as PyTorch broadcasts the tensors.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def _rsub(step: Step, x: Series | None, y: Series | None = None) -> Series | Non
     return add(None if x is None else x.scaled(-step.saved("alpha")), y)
 
 
-Factor = tuple[str, Series | None]  # the name under which its value was saved
+Factor = tuple[str, Series | None]  # the name under which the node saved its value, and its series
 
 
 def product_of(step: Step, one: Factor, two: Factor) -> Series | None:
-    """Return the product of two tensors, of the broadcast shape.
+    """Return the product of two tensors, in the broadcast shape.
 
-    PyTorch saves a factor only where the other one's gradient needs it; no other value is read.
+    PyTorch saves a factor only if the other one needs a gradient. No other value is read.
     """
     (left, x), (right, y) = one, two
     if x is None or y is None:

@@ -23,10 +23,10 @@ from leafgrad._derivative.taylor.unsupported import unsupported_if
 def _attention(
     step: Step, q: Series | None, k: Series | None, v: Series | None, mask: Series | None = None
 ) -> Series | None:
-    """Return the series ``[K, ..., heads, n, v]`` of the attention.
+    """Return the series ``[K, ..., heads, n, v]`` of the result.
 
     The scores ``[..., heads, n, m]`` and their softmax are recomputed, because the node does not
-    save them.
+    save them. Raise `Unsupported` for dropout.
     """
     unsupported_if(step.saved("dropout_p") != 0, "dropout")
     query = step.jet("query", q)
@@ -41,7 +41,7 @@ def _attention(
 
 
 def _for_all_heads(shared: Jet, query: Jet) -> Jet:
-    """Repeat the heads of a key or value ``[..., heads, m, e]`` shared by several query heads."""
+    """Repeat the heads of a key or value ``[..., heads, m, e]`` that query heads share."""
     count = query.value.shape[-3] // shared.value.shape[-3]
     if count == 1:
         return shared
@@ -55,7 +55,7 @@ def _for_all_heads(shared: Jet, query: Jet) -> Jet:
 
 
 def _masked(step: Step, scores: Jet, series: Series | None) -> Jet:
-    """Return the scores ``[..., heads, n, m]``. Masked positions are minus infinity."""
+    """Return the scores ``[..., heads, n, m]`` after masking: masked ones are minus infinity."""
     for name in ("attn_mask", "attn_bias"):
         if _autograd.keeps(step.node, name) and (mask := step.saved(name)) is not None:
             return scores + Jet(mask, series)
@@ -66,7 +66,7 @@ def _masked(step: Step, scores: Jet, series: Series | None) -> Jet:
 
 
 def _softmax(scores: Tensor) -> Tensor:
-    """Return the softmax of ``[..., n, m]`` along m. Rows that are masked completely are zero."""
+    """Return the softmax of ``[..., n, m]`` along m. Rows that are completely masked are zero."""
     nothing = scores.isneginf().all(-1, keepdim=True)
     return scores.masked_fill(nothing, 0).softmax(-1).masked_fill(nothing, 0)
 

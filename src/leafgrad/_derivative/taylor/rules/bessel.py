@@ -1,9 +1,10 @@
 """Rules for the modified Bessel functions I_0 and I_1, and for both times ``exp(-|x|)``.
 
-With values a ``[*shape]`` and a series h ``[K, *shape]`` they return ``F(a + h) - F(a)`` from all
-derivatives at a, which are sums of neighbours: ``2 I_m' = I_{m-1} + I_{m+1}``. Near zero, the I_m
-are added up by their power series, of which no two terms cancel out; elsewhere each follows from
-the two before it. (NIST's Digital Library of Mathematical Functions, 10.29.1 and 10.25.2.)
+For a value a ``[*shape]`` and a series h ``[K, *shape]``, they return ``F(a + h) - F(a)``, computed
+from all derivatives at a. The derivatives are sums of neighbours: ``2 I_m' = I_{m-1} + I_{m+1}``.
+Near zero, the I_m are computed by their power series, in which no two terms cancel. Elsewhere, each
+I_m follows from the two before it. (NIST's Digital Library of Mathematical Functions, 10.29.1 and
+10.25.2.)
 """
 
 from __future__ import annotations
@@ -20,12 +21,12 @@ from leafgrad._derivative.taylor.series import Series
 
 
 def _bessel(number: int, *, is_scaled: bool) -> Propagate:
-    """Make the rule of I_0 or I_1, or of it times ``exp(-|x|)``, shape for shape."""
+    """Return the rule of I_0 or I_1, elementwise; if `is_scaled`, times ``exp(-|x|)``."""
 
     def rule(step: Step, x: Series) -> Series:
         value, order = step.tensor("self"), x.algebra.order
         functions = _functions(value, number + order, is_scaled=is_scaled)
-        falls = value.sgn() if is_scaled else 0  # as the exponential does
+        falls = value.sgn() if is_scaled else 0  # from the derivative of the exponential
         coefficients = []
         for degree in range(1, order + 1):
             functions = [
@@ -39,8 +40,8 @@ def _bessel(number: int, *, is_scaled: bool) -> Propagate:
 
 
 def _functions(value: Tensor, last: int, *, is_scaled: bool) -> list[Tensor]:
-    """Return I_0 to I_last, or each times ``exp(-|x|)``, at values ``[*shape]``."""
-    border = 8 + last**2 / 2  # beyond, the step from two to the next loses no digits
+    """Return I_0 to I_last at values ``[*shape]``; if `is_scaled`, times ``exp(-|x|)``."""
+    border = 8 + last**2 / 2  # beyond it, computing I_m from the two before loses no digits
     is_near = value.abs() <= border
     near, far = torch.where(is_near, value, 0), torch.where(is_near, border, value)
     scale = (-near.abs()).exp() if is_scaled else 1

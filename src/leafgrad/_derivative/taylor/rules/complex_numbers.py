@@ -18,12 +18,12 @@ from leafgrad._derivative.taylor.series import Series
 
 
 def _complex(_: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return ``x + i y``, of the broadcast shape."""
+    """Return ``x + i y``, in the broadcast shape."""
     return add(x, None if y is None else y.scaled(1j))
 
 
 def _polar(step: Step, r: Series | None, phi: Series | None) -> Series | None:
-    """Return ``r exp(i phi)``, of the broadcast shape, for r above zero, as PyTorch's formula."""
+    """Return ``r exp(i phi)``, in the broadcast shape. As in PyTorch, r must be above zero."""
     result = step.tensor("result")
     turned = None if phi is None else jets.exp_of(phi.scaled(1j))
     by_r = None if r is None else multiply(Jet(result.sgn(), None), Jet(result, r))
@@ -34,7 +34,7 @@ def _polar(step: Step, r: Series | None, phi: Series | None) -> Series | None:
 
 
 def _as_real(step: Step, x: Series) -> Series:
-    """Return real and imaginary part of ``[K, *shape]`` along a last axis: ``[K, *shape, 2]``."""
+    """Return the real and imaginary parts of ``[K, *shape]`` on a new axis: ``[K, *shape, 2]``."""
     stack = torch.view_as_real(x.stack.resolve_conj())
     return x.changed(stack, shape=step.shape)
 
@@ -51,16 +51,16 @@ def _conjugate(_: Step, x: Series) -> Series:
 
 
 def relative(value: Tensor, x: Series) -> Series:
-    """Return ``h / a`` of a complex value a, ``[*shape]``, zero where a is, of the shape of x."""
+    """Return ``h / a`` for a complex value a ``[*shape]`` and a series h, 0 where a is zero."""
     is_zero = value == 0
     return x.masked(~is_zero).scaled(1 / value.masked_fill(is_zero, 1))
 
 
 def absolute(value: Tensor, x: Series) -> Series:
-    """Return ``|a + h| - |a|``, real, of the shape of x: ``|a| (|1 + h / a| - 1)``.
+    """Return ``|a + h| - |a|``, real, in the shape of x: ``|a| (|1 + h / a| - 1)``.
 
-    With ``h / a = p + i q`` this is the root of ``1 + 2 p + p**2 + q**2``. At zero, PyTorch's
-    formula gives zero.
+    With ``h / a = p + i q``, this is the root of ``1 + 2 p + p**2 + q**2``. Where a is zero, the
+    result is zero, as in PyTorch's formula.
     """
     p, q = _parts(relative(value, x))
     squares = p.scaled(2).plus_product(p, p).plus_product(q, q)
@@ -68,7 +68,7 @@ def absolute(value: Tensor, x: Series) -> Series:
 
 
 def _parts(x: Series) -> tuple[Series, Series]:
-    """Return real and imaginary part, both of the shape of x."""
+    """Return the real and the imaginary part of a series, both in the shape of x."""
     return x.changed(x.stack.real), x.changed(x.stack.imag)
 
 
@@ -79,9 +79,10 @@ def _abs(step: Step, x: Series) -> Series:
 
 
 def _angle(step: Step, x: Series) -> Series | None:
-    """Return the angle, of the shape of x: the imaginary part of ``log(1 + h / a)``.
+    """Return the angle, in the shape of x: the imaginary part of ``log(1 + h / a)``.
 
-    That of a real number is constant, and so is that of zero by PyTorch's formula.
+    For real numbers, the angle is constant, so return None. Where a is zero, the result is zero, as
+    in PyTorch's formula.
     """
     value = step.tensor("self")
     if not value.is_complex():
@@ -90,7 +91,7 @@ def _angle(step: Step, x: Series) -> Series | None:
 
 
 def _sign(step: Step, x: Series) -> Series | None:
-    """Return ``a / |a|``, of the shape of x. For real numbers, this is constant."""
+    """Return ``a / |a|``, in the shape of x. For real numbers it is constant, so return None."""
     value = step.tensor("self")
     if not value.is_complex():
         return None

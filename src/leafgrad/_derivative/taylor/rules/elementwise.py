@@ -32,7 +32,7 @@ from leafgrad._derivative.taylor.series import Series
 def _compose_or_else(
     derivatives: Derivatives, otherwise: Callable[[Step, Series], Series | None]
 ) -> Callable[[Step, Series], Series | None]:
-    """Return a rule that uses the given derivatives up to order `MOST`.
+    """Return a rule that uses `derivatives` up to order `MOST`.
 
     For higher orders and for complex numbers, the rule calls `otherwise`.
     """
@@ -49,7 +49,7 @@ def _compose_or_else(
 
 
 def _tan(step: Step, x: Series) -> Series:
-    """Return ``(1 + t**2) sin(h) / (cos(h) - t sin(h))``, shape for shape, t = ``tan(a)``."""
+    """Return ``(1 + t**2) sin(h) / (cos(h) - t sin(h))`` for t = ``tan(a)``, shape for shape."""
     result = step.tensor("result")
     sine, cosine = jets.sin_cos_of(x)
     inverse = jets.inverse_of(cosine - sine.scaled(result))
@@ -59,7 +59,7 @@ def _tan(step: Step, x: Series) -> Series:
 def _hyperbolic(
     function: Callable[[Tensor], Tensor], derivative: Callable[[Tensor], Tensor]
 ) -> Callable[[Step, Series], Series]:
-    """Make the rule of sinh or cosh: ``F(a) (cosh(h) - 1) + F'(a) sinh(h)``, shape for shape."""
+    """Return the rule of sinh or cosh: ``F(a) (cosh(h) - 1) + F'(a) sinh(h)``, shape for shape."""
 
     def rule(step: Step, x: Series) -> Series:
         value = step.tensor("self")
@@ -76,7 +76,7 @@ def _exp2(step: Step, x: Series) -> Series:
 
 
 def _log_to_base(base: float) -> Propagate:
-    """Make the rule of a logarithm: ``log(a + h) - log(a) = log(1 + h / a)``."""
+    """Return the rule of a logarithm: ``log(a + h) - log(a) = log(1 + h / a)``."""
 
     def rule(step: Step, x: Series) -> Series:
         return jets.log_of(x.scaled(1 / step.tensor("self"))).scaled(1 / math.log(base))
@@ -85,7 +85,7 @@ def _log_to_base(base: float) -> Propagate:
 
 
 def _power(step: Step, x: Series) -> Series | None:
-    """Return the power by a number, of the shape of x."""
+    """Return a tensor to the power of a number, in the shape of x."""
     exponent = step.saved("exponent")
     if exponent in _POWERS and not x.dtype.is_complex:
         return x.compose(_POWERS[exponent], step.tensor("self"))
@@ -96,16 +96,17 @@ _POWERS: dict[float, Derivatives] = {2: derivatives.of_square, 3: derivatives.of
 
 
 def _power_of_number(step: Step, exponent: Series) -> Series:
-    """Return ``b**p (exp(h log(b)) - 1)``, of the shape of the exponent p."""
+    """Return a number to the power of a tensor p, in its shape: ``b**p (exp(h log(b)) - 1)``."""
     result = step.tensor("result")
     base = torch.as_tensor(step.saved("self"), dtype=result.dtype, device=result.device)
     return jets.exp_of(exponent.scaled(base.log())).scaled(result)
 
 
 def _power_of_tensor(step: Step, base: Series | None, exponent: Series | None) -> Series | None:
-    """Return one tensor to the power of another, of the broadcast shape.
+    """Return one tensor to the power of another, in the broadcast shape.
 
-    A constant exponent uses the binomial series. Otherwise the result is ``exp(exponent * log)``.
+    A constant exponent uses the binomial series. Otherwise the result is
+    ``exp(exponent * log(base))``.
     """
     value = step.tensor("self")
     if base is not None and exponent is None:
@@ -162,7 +163,7 @@ def _softplus(step: Step, x: Series) -> Series | None:
 
 
 def _atan(step: Step, x: Series) -> Series:
-    """Return the integral of ``1 / (1 + x**2)``, of the shape of x.
+    """Return the arctangent, in the shape of x: the integral of ``1 / (1 + x**2)``.
 
     If the square would overflow, x and 1 are first multiplied by a small factor s. The slope is
     then ``s**2 / ((s x)**2 + s**2)``.
@@ -177,28 +178,28 @@ def _atan(step: Step, x: Series) -> Series:
 
 
 def _asinh(step: Step, x: Series) -> Series:
-    """Return the integral of ``1 / sqrt(1 + x**2)``, of the shape of x."""
+    """Return the inverse of sinh, in the shape of x: the integral of ``1 / sqrt(1 + x**2)``."""
     value = step.tensor("self")
     one = number(1, value.dtype, value.device)
     return _integral_of_root(_one_over_hypotenuse(one, value), value, x)
 
 
 def _acosh(step: Step, x: Series) -> Series:
-    """Return the integral of ``1 / sqrt(x**2 - 1)``, of the shape of x."""
+    """Return the inverse of cosh, in the shape of x: the integral of ``1 / sqrt(x**2 - 1)``."""
     value = step.tensor("self")
     return _integral_of_root((value - 1).rsqrt() * (value + 1).rsqrt(), value, x)
 
 
 def _integral_of_root(slope: Tensor, value: Tensor, x: Series) -> Series:
-    """Return the integral of ``1 / sqrt(x**2 + c)``, of the shape of x.
+    """Return the integral of ``1 / sqrt(x**2 + c)``, in the shape of x.
 
-    `slope` is the value of the integrand and `value` the value of x.
+    `value` is the value of x and `slope` that of the integrand. The constant c is not needed.
     """
     return integral(Jet(slope, jets.rsqrt_from(slope, jets.square(value, x))), x)
 
 
 def _atan2(step: Step, y: Series | None, x: Series | None) -> Series | None:
-    """Return the integral of ``(x dy - y dx) / (x**2 + y**2)``, of the broadcast shape.
+    """Return the integral of ``(x dy - y dx) / (x**2 + y**2)``, in the broadcast shape.
 
     Both are first divided by the hypotenuse of their values, so that their squares cannot overflow.
     """
@@ -294,7 +295,7 @@ _GELU = _compose_or_else(derivatives.of_gelu, _gelu_by_gate)
 
 
 def _glu(step: Step, x: Series) -> Series | None:
-    """Return the first half of an axis, ``[..., 2n, ...]``, times the sigmoid of the second."""
+    """Return the first half of an axis, ``[K, ..., n, ...]``, times the sigmoid of the second."""
     dim, value = step.saved("dim"), step.tensor("self")
     middle = value.shape[dim] // 2
     one, two = value.split(middle, dim)

@@ -26,11 +26,11 @@ from leafgrad._derivative.taylor.jet import Jet
 from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
 
-# As nodes number them.
+# The numbers under which nodes save the interpolation mode and the padding mode.
 _LINEAR, _NEAREST, _CUBIC = range(3)
 _ZEROS, _BORDER, _REFLECTION = range(3)
 
-_KEYS = -0.75  # the free parameter of the cubic weights, as PyTorch has it
+_KEYS = -0.75  # PyTorch's value of the free parameter of the cubic weights
 
 
 class _Pixel(NamedTuple):
@@ -84,7 +84,7 @@ class _Axis(NamedTuple):
         return place.to(value, lambda series: series.scaled(sign))
 
     def pixels(self, grid: Jet, mode: int) -> list[_Pixel]:
-        """Return the pixels around points ``[N, *points]``, and their weights of that shape."""
+        """Return the pixels around points ``[N, *points]`` along this axis, with their weights."""
         place = self.places(grid)
         if mode == _CUBIC:
             return self._four(place)
@@ -96,7 +96,7 @@ class _Axis(NamedTuple):
         return [self._pixel(before, 1 - behind), self._pixel(before + 1, behind)]
 
     def _four(self, place: Jet) -> list[_Pixel]:
-        """Return the four neighbours of ``[N, *points]``, with cubic weights.
+        """Return the four neighbours of each position ``[N, *points]``, with cubic weights.
 
         Each neighbour is padded separately.
         """
@@ -107,7 +107,7 @@ class _Axis(NamedTuple):
         return [self._pixel(*pair) for pair in zip(places, weights, strict=True)]
 
     def _pixel(self, place: Tensor, weight: Jet | None) -> _Pixel:
-        """Return a pixel for each position, ``[N, *points]``. If outside or NaN, it is missing."""
+        """Return the pixel at each position ``[N, *points]``. Outside the image it is missing."""
         last = self.size - 1
         is_there = (place >= 0) & (place <= last)
         return _Pixel(place.nan_to_num(0).clamp(0, last).long(), is_there, weight)
@@ -142,14 +142,15 @@ def _grid_sample(step: Step, picture: Series | None, grid: Series | None) -> Ser
 
 
 def _coordinate(points: Tensor, grid: Series | None, number: int) -> Jet:
-    """Return one coordinate of points, ``[N, *points]``."""
+    """Return coordinate number `number` of the points of a grid, ``[N, *points]``."""
     return Jet(points.select(-1, number), grid and grid.selected(-1, number))
 
 
 def _terms(picture: Jet, sizes: torch.Size, along: list[list[_Pixel]]) -> Iterator[Jet]:
-    """Yield the pixels around the points times their weights, ``[N, C, *points]``.
+    """Yield each pixel around the points times its weight, ``[N, C, *points]``.
 
-    The axes of a picture ``[N, C, prod(sizes)]`` are counted from the last one on, as in a grid.
+    `picture` is ``[N, C, prod(sizes)]``. `along` contains the pixels of each axis, the last axis
+    first, as in a grid.
     """
     for pixels in product(*along):
         place, is_there = torch.zeros_like(pixels[0].place), torch.ones_like(pixels[0].is_there)
@@ -163,7 +164,7 @@ def _terms(picture: Jet, sizes: torch.Size, along: list[list[_Pixel]]) -> Iterat
 
 
 def _read(picture: Jet, place: Tensor, is_there: Tensor) -> Jet:
-    """Return the pixels at ``[N, *points]``, zero if missing, as ``[N, C, *points]``."""
+    """Return the pixels at flat positions ``[N, *points]``, 0 if missing: ``[N, C, *points]``."""
     value, series = picture.value, picture.series
     shape = (*value.shape[:2], *place.shape[1:])
     keep, index = is_there.unsqueeze(1), place.flatten(1).unsqueeze(1).expand(-1, shape[1], -1)

@@ -18,12 +18,12 @@ from leafgrad._derivative.taylor.series import Series
 
 _aten = torch.ops.aten
 
-# Of pictures [pictures, 1, *sizes], and of [pictures, *axes] where more than the sizes is touched.
+# A linear operation on images `[pictures, 1, *sizes]`; the step holds its saved arguments.
 Draw = Callable[[Step, Tensor], Tensor]
 
 
 def _map_pictures(step: Step, x: Series, count: int, draw: Callable[[Tensor], Tensor]) -> Series:
-    """Apply `draw` to all images, flattened to ``[pictures, *last count axes]``."""
+    """Apply `draw` to all images of a series, flattened to ``[pictures, *last count axes]``."""
     full = x.full(*range(-count, 0))
     kept = full.shape[: full.dim() - count]
     stack = draw(full.reshape(-1, *x.shape[-count:]))
@@ -31,7 +31,10 @@ def _map_pictures(step: Step, x: Series, count: int, draw: Callable[[Tensor], Te
 
 
 def _linear(count: int, draw: Draw) -> Propagate:
-    """Return the rule of a linear operation on each channel of images with `count` sizes."""
+    """Return the rule of the linear operation `draw` on each channel of images ``[..., *sizes]``.
+
+    `count` is the number of sizes.
+    """
     return lambda step, x: _map_pictures(
         step, x, count, lambda pictures: draw(step, pictures.unsqueeze(1)).squeeze(1)
     )
@@ -41,7 +44,10 @@ def _linear(count: int, draw: Draw) -> Propagate:
 
 
 def _pick_maxima(count: int) -> Callable[[Step, Series], list[Series | None]]:
-    """Return the rule of max pooling of ``[K, ..., *sizes]``. It returns None for the indices."""
+    """Return the rule of max pooling of ``[K, ..., *sizes]`` with `count` sizes.
+
+    For the second result, the integer indices, the rule returns None.
+    """
 
     def rule(step: Step, x: Series) -> list[Series | None]:
         index = step.tensor("result1")
@@ -52,7 +58,10 @@ def _pick_maxima(count: int) -> Callable[[Step, Series], list[Series | None]]:
 
 
 def _unpool(count: int) -> Callable[[Step, Series], Series]:
-    """Return the rule of max unpooling, which moves pixels of ``[K, ..., *sizes]`` by an index."""
+    """Return the rule of max unpooling of ``[K, ..., *sizes]`` with `count` sizes.
+
+    The operation moves pixels to positions given by an index.
+    """
 
     def rule(step: Step, x: Series) -> Series:
         sizes = torch.Size(step.shape[-count:])
@@ -73,7 +82,11 @@ def _by_place(
     move: Callable[[Tensor, Tensor], Tensor],
     sizes: torch.Size | None = None,
 ) -> Series:
-    """Move pixels by an index ``[..., *sizes]`` into the flattened sizes."""
+    """Return a series whose pixels `move` selects or moves, by an index ``[..., *sizes]``.
+
+    `move` is called with the flattened pixels and the flattened index. `sizes` are the new sizes,
+    by default those of the index.
+    """
     flat, places = x.full().flatten(-count), index.flatten(-count)
     stack = move(flat, places.expand(len(flat), *places.shape))
     shape = (*x.shape[:-count], *(index.shape[-count:] if sizes is None else sizes))
@@ -84,13 +97,13 @@ def _by_place(
 
 
 def _average(step: Step, pictures: Tensor, pool: Callable[..., Tensor]) -> Tensor:
-    """Return the average pooling of ``[..., *sizes]`` with the saved arguments."""
+    """Return ``[..., *sizes]`` after average pooling by `pool` with the saved arguments."""
     names = "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"
     return pool(pictures, *map(step.saved, names), step.saved("divisor_override"))
 
 
 def _average_to(step: Step, pictures: Tensor, pool: Callable[..., Tensor], count: int) -> Tensor:
-    """Return the adaptive average pooling of ``[..., *sizes]`` to the size of the result."""
+    """Return ``[..., *sizes]`` after adaptive average pooling to the sizes of the result."""
     return pool(pictures, step.shape[-count:])
 
 

@@ -1,4 +1,4 @@
-"""Rules for operations that select elements, by an index or by size, as `max` and `sort` do.
+"""Rules for operations that select elements: by an index, or by size like `max` and `sort`.
 
 Selection by size depends only on the values. For example, `max` selects the series of the element
 with the largest value.
@@ -19,7 +19,7 @@ from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
 def _index(step: Step, x: Series) -> Series:
-    """Return the elements that the saved indices or masks select."""
+    """Return the elements of ``[K, *shape]`` that the saved indices or masks select."""
     indices = indices_of(step)
     dims, numbers = number_places(indices)
     if len(dims) == 1:
@@ -29,7 +29,10 @@ def _index(step: Step, x: Series) -> Series:
 
 
 def indices_of(step: Step) -> list[Tensor | None]:
-    """Return the saved index of each axis, ``[*places]`` or None. Convert uint8 masks to bool."""
+    """Return the saved index ``[*places]`` of each axis, None for an axis without one.
+
+    Masks of dtype uint8 are converted to bool.
+    """
     return [
         index.bool() if index is not None and index.dtype == torch.uint8 else index
         for index in step.saved("indices")
@@ -56,7 +59,7 @@ def number_places(indices: Sequence[Tensor | None]) -> tuple[list[int], list[Ten
 
 
 def _take(step: Step, x: Series, dim: int, index: Tensor) -> Series:
-    """Select positions of an axis. The shape of the index replaces the axis."""
+    """Return the positions of the axis `dim` that `index` selects; its shape replaces the axis."""
     dim = x.from_end(dim)
     stack = x.full(dim).index_select(dim, index.reshape(-1) % x.shape[dim])
     shape = (*stack.shape[:dim], *index.shape, *stack.shape[stack.dim() + dim + 1 :])
@@ -64,7 +67,10 @@ def _take(step: Step, x: Series, dim: int, index: Tensor) -> Series:
 
 
 def _gather(x: Series, dim: int, index: Tensor) -> Series:
-    """Gather elements along an axis, as `torch.gather` does, in the shape of the index."""
+    """Return elements gathered along an axis, as by `torch.gather`, in the shape of the index.
+
+    Raise `Unsupported` if another axis of the index has a different size.
+    """
     dim = x.from_end(dim)
     others = [n - x.ndim for n in range(x.ndim) if n - x.ndim != dim]
     if any(index.shape[n] != x.shape[n] for n in others):
@@ -79,7 +85,10 @@ def _sort(step: Step, x: Series) -> list[Series | None]:
 
 
 def _embed(step: Step, x: Series) -> Series:
-    """Return the selected rows of a weight ``[K, rows, columns]``; the padding row is zero."""
+    """Return the rows of a weight ``[K, rows, columns]`` that the saved index selects.
+
+    The padding row is zero.
+    """
     unsupported_if(step.saved("scale_grad_by_freq"), "frequencies")
     index, padding = step.tensor("indices"), step.saved("padding_idx")
     rows = _take(step, x, 0, index)
@@ -95,7 +104,7 @@ def _select_by_mask(step: Step, x: Series) -> Series:
 
 
 def _extreme_along(step: Step, x: Series) -> list[Series | None]:
-    """Return the maximum or minimum of ``[K, *shape]`` along an axis, and None for its index."""
+    """Return the maximum or minimum of ``[K, *shape]`` along an axis, and None for the index."""
     dim, index = x.from_end(step.saved("dim")), step.tensor("indices")
     if step.saved("keepdim"):
         return [_gather(x, dim, index), None]
@@ -103,7 +112,10 @@ def _extreme_along(step: Step, x: Series) -> list[Series | None]:
 
 
 def _extreme(step: Step, x: Series) -> Series:
-    """Return the maximum or minimum of ``[K, *shape]`` along axes: the mean over equal extremes."""
+    """Return the maximum or minimum of ``[K, *shape]`` along axes.
+
+    If several elements are equal to it, return their mean.
+    """
     value, result = step.tensor("self"), step.tensor("result")
     dims = step.dims(x) if _autograd.keeps(step.node, "dim") else range(x.ndim)
     keepdim = step.saved("keepdim") if _autograd.keeps(step.node, "keepdim") else False
@@ -116,7 +128,7 @@ def _extreme(step: Step, x: Series) -> Series:
 def _mean_where(
     is_counted: Tensor, x: Series, dims: Sequence[int], *, keepdim: bool = False
 ) -> Series:
-    """Return the mean of ``[K, *shape]`` along axes over the elements where `is_counted`."""
+    """Return the mean of ``[K, *shape]`` along axes, over elements where `is_counted` is true."""
     counted = is_counted.to(x.dtype)
     share = counted / counted.sum(list(dims), keepdim=True)
     return x.scaled(share).summed(list(dims), keepdim=keepdim)

@@ -18,16 +18,19 @@ from leafgrad._derivative.taylor.rules.arithmetic import product_of
 from leafgrad._derivative.taylor.series import Series, together
 from leafgrad._derivative.taylor.unsupported import Unsupported
 
-Names = tuple[str, str]  # under which the values of two factors were saved
+Names = tuple[str, str]  # the names under which the values of two factors were saved
 
 
 def _matmul(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return the product of two matrices, ``[K, ..., a, c]``."""
+    """Return the product of two matrices, ``[K, ..., a, c]``.
+
+    The node saved their values under PyTorch's usual names.
+    """
     return _of_matrices(step, ("self", "mat2"), x, y)
 
 
 def _of_matrices(step: Step, names: Names, x: Series | None, y: Series | None) -> Series | None:
-    """Return the product of two matrices, ``[K, ..., a, c]``.
+    """Return the product of two matrices saved under `names`, ``[K, ..., a, c]``.
 
     PyTorch saves a factor only if the other factor needs a gradient. No other values are read.
     """
@@ -41,7 +44,10 @@ def _of_matrices(step: Step, names: Names, x: Series | None, y: Series | None) -
 def _add_product(
     multiply: Callable[[Step, Names, Series | None, Series | None], Series | None], names: Names
 ) -> Propagate:
-    """Make the rule of ``beta * bias + alpha * (one @ two)``, ``[K, ..., a, c]``."""
+    """Return the rule of ``beta * bias + alpha * (one @ two)``, ``[K, ..., a, c]``.
+
+    `multiply` computes the product of the factors saved under `names`.
+    """
 
     def rule(step: Step, bias: Series | None, x: Series | None, y: Series | None) -> Series | None:
         product = multiply(step, names, x, y)
@@ -57,7 +63,10 @@ def _add_product(
 def _matrix_times_vector(
     step: Step, names: Names, x: Series | None, y: Series | None
 ) -> Series | None:
-    """Return a matrix ``[a, b]`` times a vector ``[b]``, a matrix of one column, ``[K, a]``."""
+    """Return the product ``[K, a]`` of a matrix ``[a, b]`` and a vector ``[b]``.
+
+    The vector is multiplied as a matrix with one column.
+    """
     column = None if y is None else y.viewed((*y.shape, 1))
     if column is None:
         result = None if x is None else times_constant(x, step.tensor(names[1]).unsqueeze(-1))
@@ -70,13 +79,16 @@ def _matrix_times_vector(
 
 
 def _dot(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return the sum of products of two vectors ``[b]``, ``[K]``."""
+    """Return the dot product of two vectors ``[b]``: ``[K]``."""
     products = product_of(step, ("self", x), ("tensor", y))
     return None if products is None else products.summed([0], keepdim=False)
 
 
 def _convolve(step: Step, x: Series | None, *constants: Series | None) -> Series:
-    """Return the convolution of ``[K, rows, channels, ...]``, with K merged into the rows."""
+    """Return the convolution of ``[K, rows, channels, ...]``. The K coefficients are more rows.
+
+    Raise `Unsupported` if the weight or the bias has a series.
+    """
     if x is None or any(constant is not None for constant in constants):
         raise Unsupported("reason.weight")
     names = "stride", "padding", "dilation", "transposed", "output_padding", "groups"
@@ -87,7 +99,7 @@ def _convolve(step: Step, x: Series | None, *constants: Series | None) -> Series
 
 
 def _cross(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return ``[K, ..., 3, ...]``, the cross ``A x B_k + A_k x B + sum_j A_j x B_{k-j}``."""
+    """Return the cross ``A x B_k + A_k x B + sum_j A_j x B_{k-j}``: ``[K, ..., 3, ...]``."""
     dim = step.result_dim()
     by_x = None if x is None else _cross_with_constant(x, step.tensor("other"), dim)
     by_y = None if y is None else -_cross_with_constant(y, step.tensor("self"), dim)
@@ -100,13 +112,13 @@ def _cross(step: Step, x: Series | None, y: Series | None) -> Series | None:
 
 
 def _cross_with_constant(x: Series, other: Tensor, dim: int) -> Series:
-    """Return the cross product of a series with a constant, of the broadcast shape."""
+    """Return the cross product of a series with a constant, in the broadcast shape."""
     wide = x.broadcast(torch.broadcast_shapes(x.shape, other.shape))
     return wide.changed(torch.linalg.cross(wide.full(dim), other.unsqueeze(0), dim=dim))
 
 
 def _roll_axis(x: Series, count: int, dim: int) -> Series:
-    """Return x rolled by ``-count`` along an axis of size 3, of the same shape."""
+    """Return x rolled by `count` positions backwards along an axis, in the same shape."""
     return x.changed(x.full(dim).roll(-count, dim))
 
 

@@ -1,4 +1,4 @@
-"""Rules for determinants, inverses, systems of equations and Cholesky factors.
+"""Rules for determinants, inverses, linear systems, Cholesky factors and eigenvalues.
 
 Let A ``[..., n, n]`` be a value, H ``[K, ..., n, n]`` its series, N = A^-1 H (of the shape of H),
 and d(k) the degree of the index k. In one direction, the recurrences are
@@ -11,9 +11,9 @@ and d(k) the degree of the index k. In one direction, the recurrences are
     eigenpairs  V (I + F), Λ + D        F_k Λ - Λ F_k + D_k = M_k + ...
 
 with M = L^-1 H L^-T, and low(M) for the lower triangle of M with half of its diagonal. The third is
-the integral of Jacobi's formula, d log det A = tr(A^-1 dA). Equations that hold for matrices are
-solved degree by degree: Walter and Lehmann, Algorithmic differentiation of linear algebra functions
-with application in optimum experimental design, arXiv 1001.1654.
+the integral of Jacobi's formula, d log det A = tr(A^-1 dA). The matrix equations are solved degree
+by degree: Walter and Lehmann, Algorithmic differentiation of linear algebra functions with
+application in optimum experimental design, arXiv 1001.1654.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import unsupported_if
 
-Solve = Callable[[Series], Series]  # A^-1 times each coefficient [K, ..., n, m]
+Solve = Callable[[Series], Series]  # multiplies each coefficient [K, ..., n, m] by A^-1
 
 # --- Determinants
 
@@ -48,8 +48,8 @@ _BY_PRODUCTS = 8
 def _determinant(step: Step, x: Series) -> Series | None:
     """Return the determinant, ``[K, ...]``.
 
-    Its logarithm loses as many digits at each order as it has zeros before the first one, and all
-    where a matrix is singular, so that a small one is a sum of products instead.
+    Small matrices use a sum of products. For larger ones, the determinant is the exponential of its
+    logarithm. Near a singular matrix, the logarithm loses digits, and it fails for a singular one.
     """
     value = step.tensor("A")
     if 0 < value.shape[-1] <= _BY_PRODUCTS:
@@ -76,16 +76,16 @@ def _log_of_determinant(value: Tensor, x: Series) -> Series:
 
 @lru_cache(maxsize=1024)
 def _factors(algebra: Algebra, indices: Indices) -> Indices:
-    """Return the indices that a function of a series with `indices` needs as a factor.
+    """Return the indices of a function of the series that have a product with one of `indices`.
 
-    These are the indices whose product with one of `indices` lies in the algebra.
+    `indices` are those of the series. The recurrence reads only these coefficients of the function.
     """
     found = algebra.generated(indices)
     return tuple(j for j in found if any((i, j) in algebra.products for i in indices))
 
 
 def _determinant_by_products(x: Jet) -> Jet:
-    """Return the determinant, ``[...]`` with the series ``[K, ...]``, without a division.
+    """Return the determinant of a jet, ``[...]``, computed without a division.
 
     It is the first element of ``mu(...mu(mu(A) A)... A) A``, up to its sign, by Bird, A simple
     division-free algorithm for computing determinants, Information Processing Letters 111, 2011.
@@ -111,7 +111,7 @@ def _mu(matrix: Tensor) -> Tensor:
 
 
 def linear(function: Callable[[Tensor], Tensor], x: Series) -> Series:
-    """Apply a linear function that preserves the shape of matrices to each coefficient."""
+    """Apply a linear function of matrices, which preserves their shape, to each coefficient."""
     return x.changed(function(x.full(-2, -1)))
 
 
@@ -119,7 +119,7 @@ def linear(function: Callable[[Tensor], Tensor], x: Series) -> Series:
 
 
 def _invert(step: Step, x: Series) -> Series:
-    """Return the inverse, ``[K, ..., n, n]``."""
+    """Return the inverse of a matrix, ``[K, ..., n, n]``."""
     inverse = step.tensor("inverse")
     n = constant_times(inverse, x)
     return _solve_recurrence(n, -times_constant(n, inverse))
@@ -161,11 +161,11 @@ def _solve_triangular(step: Step, a: Series | None, b: Series | None) -> Series 
 def solution(
     solve: Solve, value: Tensor, a: Series | None, b: Series | None, result: Tensor
 ) -> Series | None:
-    """Return the series of X, the solution of ``A X = B``.
+    """Return the series of X, the solution of ``A X = B``, None if it is zero.
 
     Args:
         solve: Multiplies a series by A^-1.
-        value: A, ``[..., n, n]``.
+        value: The value of A, ``[..., n, n]``.
         a: The series of A, ``[K, ..., n, n]``.
         b: The series of B, ``[K, ..., n, m]``, or ``[K, ..., n]`` for vectors. The returned series
             has the same form.
@@ -200,19 +200,28 @@ def solver_of(value: Tensor) -> Solve:
 
 
 def _times_inverse(value: Tensor) -> Solve:
-    """Return the same function as `solver_of`, by an explicit inverse: faster for many columns."""
+    """Return a function like that of `solver_of`, but with an explicit inverse of the value.
+
+    This is faster for many columns.
+    """
     inverse, failed = torch.linalg.inv_ex(value)
     _check_inverse(failed)
     return solve_columns(lambda columns: inverse @ columns)
 
 
 def _check_inverse(failed: Tensor) -> None:
-    """Raise `Unsupported` if one of the matrices, ``[...]``, was singular."""
+    """Raise `Unsupported` if one of the matrices was singular.
+
+    `failed`, ``[...]``, is not zero for such a matrix.
+    """
     unsupported_if(may_read(failed) and bool(failed.any()), "singular")
 
 
 def solve_columns(solve: Callable[[Tensor], Tensor]) -> Solve:
-    """Extend a function of columns ``[..., n, m]`` to all coefficients ``[K, ..., n, m]``."""
+    """Return a function of series ``[K, ..., n, m]`` that calls `solve` once for all coefficients.
+
+    `solve` maps columns ``[..., n, m]`` to columns.
+    """
 
     def solved(x: Series) -> Series:
         columns = x.full(-2, -1).movedim(0, -2)
@@ -238,7 +247,7 @@ def _cholesky(step: Step, x: Series) -> Series:
 
 
 def _root(m: Series) -> Series:
-    """Return the triangular F, of the shape of M, with ``(I + F) (I + F)^T = I + M``."""
+    """Return the triangular F, in the shape of M, with ``(I + F) (I + F)^T = I + M``."""
     indices = m.algebra.generated(m.indices)
     pairs = pairs_of(contraction(m.algebra, indices, indices, indices))
     known = dict(zip(m.indices, m.stack.unbind(0), strict=True))
@@ -257,11 +266,11 @@ def _root(m: Series) -> Series:
 def _exponential(step: Step, x: Series) -> Series:
     """Return the exponential of a matrix, ``[K, ..., n, n]``.
 
-    Multiplication by a series is a block matrix. The value is on its diagonal. A coefficient is in
-    each block whose row index is the product of the coefficient's index and the column index. The
-    first block column of the exponential of this matrix contains the coefficients of the result:
-    Mathias, A chain rule for matrix functions and applications, SIAM Journal on Matrix Analysis and
-    Applications 17, 1996.
+    It is read from the exponential of one large matrix of blocks, which represents multiplication
+    by the series. The value is on the diagonal. A coefficient is in each block whose row index is
+    the product of the coefficient's index and the column index. The first block column of the
+    exponential contains the coefficients of the result: Mathias, A chain rule for matrix functions
+    and applications, SIAM Journal on Matrix Analysis and Applications 17, 1996.
     """
     if not x.indices:
         return x
@@ -283,10 +292,10 @@ def _exponential(step: Step, x: Series) -> Series:
 
 
 def _unit(x: Series) -> Tensor:
-    """Return a power of two for each matrix, ``[..., 1, 1]``.
+    """Return a power of two for each matrix, ``[..., 1, 1]``, as the unit of its coefficients.
 
-    Divided by the d-th power of this unit, the coefficients of degree d are at most 1. The rounding
-    errors of the exponential are relative to its largest block, so this keeps them small.
+    Coefficients of degree d are at most 1 after division by the d-th power of the unit. The
+    rounding errors of the exponential are relative to its largest block, so this keeps them small.
     """
     largest = x.full().detach().abs().amax((-2, -1), keepdim=True)
     exponent = (largest.log2() / x.degrees()).amax(0).ceil()
@@ -297,11 +306,12 @@ def _unit(x: Series) -> Tensor:
 
 
 def _eigenpairs(step: Step, x: Series) -> list[Series]:
-    """Return eigenvalues, ``[K, ..., n]``, and eigenvectors of a symmetric matrix.
+    """Return the eigenvalues, ``[K, ..., n]``, and the eigenvectors of a symmetric matrix.
 
-    With M = V^T H V, the eigenvectors are V (I + F) and the eigenvalues Λ + D, where
-    ``(Λ + M) (I + F) = (I + F) (Λ + D)`` and I + F is orthogonal. Let R_k be the sum of
-    ``M_{k-j} F_j - F_j D_{k-j}`` over j < k. Then ``F_k Λ - Λ F_k = M_k + R_k - D_k``.
+    Let Λ and V be the values of both. With M = V^T H V, the eigenvectors are V (I + F) and the
+    eigenvalues Λ + D, where ``(Λ + M) (I + F) = (I + F) (Λ + D)`` and I + F is orthogonal. Let R_k
+    be the sum of ``M_{k-j} F_j - F_j D_{k-j}`` over j < k. Then
+    ``F_k Λ - Λ F_k = M_k + R_k - D_k``.
     """
     values, vectors = step.tensor("eigenvalues"), step.tensor("eigenvectors")
     is_even = torch.allclose(x.full(-2, -1), x.full(-2, -1).mT) if may_read(x.stack) else True
@@ -339,8 +349,8 @@ def _eigenpairs(step: Step, x: Series) -> list[Series]:
 def _solve_recurrence(n: Series, start: Series, indices: Indices | None = None) -> Series:
     """Return Z with ``Z_k = S_k - sum_j N_{k-j} Z_j``, at `indices` or at all indices of Z.
 
-    The start S and Z are ``[K, ..., n, m]``. N is ``[K, ..., n, n]`` and broadcasts to the batch
-    axes of S.
+    S is `start`. S and Z are ``[K, ..., n, m]``. N is ``[K, ..., n, n]`` and broadcasts to the
+    batch axes of S.
     """
     if indices is None:
         indices = _reachable_indices(n.algebra, n.indices, start.indices)
@@ -356,17 +366,23 @@ def _solve_recurrence(n: Series, start: Series, indices: Indices | None = None) 
 
 
 def stack_coefficients(like: Series, found: list[Tensor], indices: Indices) -> Series:
-    """Return a series of these coefficients, possibly none, with the shape of `like`."""
+    """Return a series of the coefficients in `found`, in the shape of `like`. There may be none."""
     return like.changed(torch.stack(found) if found else like.stack[:0], indices=indices)
 
 
 def minus_products(start: Any, left: list[Tensor], right: list[Tensor]) -> Any:
-    """Return ``start - sum_p left_p right_p`` for matrices, by one product. `start` may be 0."""
+    """Return ``start - sum_p left_p right_p`` for matrices, by one product.
+
+    `start` may be 0. If there are no products, return `start`.
+    """
     return start - joined(left, -1) @ joined(right, -2) if left else start
 
 
 def pairs_of(plan: Contraction) -> defaultdict[int, list[tuple[int, int]]]:
-    """Return a dict from the place of each product to the places of its pairs of factors."""
+    """Return a dict from the place of each product to the places of its pairs of factors.
+
+    A place is the position of a coefficient in its stack.
+    """
     pairs: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for left, right, out, _ in plan.products:
         pairs[out].append((left, right))
@@ -375,7 +391,7 @@ def pairs_of(plan: Contraction) -> defaultdict[int, list[tuple[int, int]]]:
 
 @lru_cache(maxsize=1024)
 def _reachable_indices(algebra: Algebra, factor: Indices, start: Indices) -> Indices:
-    """Return `start` and the indices of its products with powers of the factor."""
+    """Return `start` and the indices of all products of `start` with powers of the `factor`."""
     found, grown = set(start), set(start)
     while grown:
         grown = {*algebra.with_products(factor, tuple(grown))} - found

@@ -28,7 +28,10 @@ def _mask(keep: Callable[[Step], Tensor]) -> Propagate:
 
 
 def _clamp(step: Step, x: Series | None, *limits: Series | None) -> Series | None:
-    """Return x where its value lies within both limits, and 0 elsewhere, of the shape of x."""
+    """Return x where its value is within both limits, and 0 elsewhere, in the shape of x.
+
+    Raise `Unsupported` if a limit has a series.
+    """
     if x is None or any(limit is not None for limit in limits):
         raise Unsupported("reason.limits")
     low, high = step.saved("min"), step.saved("max")
@@ -41,7 +44,10 @@ def _clamp(step: Step, x: Series | None, *limits: Series | None) -> Series | Non
 
 
 def _clamp_one(name: str, sign: int) -> Propagate:
-    """Return the rule of an elementwise clamp by one limit."""
+    """Return the rule of an elementwise clamp by one limit, saved under `name`.
+
+    `sign` is 1 for a lower limit and -1 for an upper one.
+    """
 
     def rule(step: Step, x: Series | None, limit: Series | None = None) -> Series | None:
         if x is None or limit is not None:
@@ -52,9 +58,11 @@ def _clamp_one(name: str, sign: int) -> Propagate:
 
 
 def _keep(value: Tensor, limit: Tensor | float, sign: int) -> Tensor:
-    """Return a mask that is true where a clamp does not change the value.
+    """Return a mask ``[*shape]`` that is true where a clamp does not change the value.
 
-    Since PyTorch 2.14, the slope at a limit is 1, 1/2 or 0, depending on how the limit was passed.
+    `sign` is 1 for a lower limit and -1 for an upper one. Since PyTorch 2.14, the slope at a limit
+    is 1, 1/2 or 0, depending on how the limit was passed, so `Unsupported` is raised for a value at
+    a limit.
     """
     if torch.__version__ >= "2.14":
         unsupported_if(bool((value == limit).any()), "at-limit")
@@ -77,17 +85,17 @@ def _elu(step: Step, x: Series, scale: float, input_scale: float) -> Series | No
         inner = value if input_scale == 1 else value * input_scale
         return x.scaled(input_scale).compose(sides, inner)
     x = x.computed()
-    # An exponential that is not used must not overflow, or its gradient is not a number.
+    # The exponential must not overflow where it is not used, because its gradient would be NaN.
     depth = scale * step.saved("alpha")
     falling = (value.clamp(max=0) * input_scale).exp() * depth
     curved = jets.exp_of(x.scaled(input_scale)).scaled(falling)
-    # At zero, PyTorch's formula gives the slope from the left, and no bend.
+    # At zero, PyTorch's first derivative is that from the left, and higher ones are zero.
     straight = where(value > 0, x.scaled(scale), x.scaled(depth * input_scale))
     return where(value >= 0, straight, curved)
 
 
 def _hardswish(step: Step, x: Series) -> Series | None:
-    """Return ``x (x + 3) / 6`` between -3 and 3, x above and 0 below, of the shape of x."""
+    """Return ``x (x + 3) / 6`` between -3 and 3, x above and 0 below, in the shape of x."""
     jet = step.jet("self", x)
     curved = multiply(jet, (jet + 3) / 6)
     inside = _inside(step, -3, 3)
@@ -95,7 +103,10 @@ def _hardswish(step: Step, x: Series) -> Series | None:
 
 
 def _extreme(sign: int) -> Propagate:
-    """Return the rule of `maximum` or `minimum`. Equal elements each contribute one half."""
+    """Return the rule of `maximum` (sign 1) or `minimum` (sign -1).
+
+    Where the two elements are equal, each contributes one half.
+    """
 
     def rule(step: Step, x: Series | None, y: Series | None) -> Series | None:
         one, two = step.tensor("self"), step.tensor("other")
@@ -108,23 +119,26 @@ def _extreme(sign: int) -> Propagate:
 
 
 def _masked_fill(step: Step, x: Series | None, fill: Series | None = None) -> Series | None:
-    """Return the series of the fill value where the mask ``[*shape]`` is true, x elsewhere."""
+    """Return the series of the fill value where the mask ``[*shape]`` is true, and x elsewhere."""
     return where(step.tensor("mask"), fill, x)
 
 
 def _prelu(step: Step, x: Series | None, weight: Series | None) -> Series | None:
-    """Return x where it is positive, and else its product with the weight, of the shape of x."""
+    """Return x where it is positive, and x times the weight elsewhere, in the shape of x."""
     jet = step.jet("self", x)
     falling = multiply(jet, step.jet("weight", weight))
     return where(jet.value > 0, x, falling)
 
 
 def _zero(*_: Any) -> None:
-    """Return None, the zero series, for a piecewise constant function."""
+    """Return None, which stands for zero: the function is piecewise constant."""
 
 
 def _remainder(_: Step, x: Series | None, divisor: Series | None = None) -> Series | None:
-    """Return x unchanged: the derivative of a remainder in the dividend is 1."""
+    """Return x unchanged, because the derivative of a remainder in the dividend is 1.
+
+    Raise `Unsupported` if the divisor has a series.
+    """
     unsupported_if(divisor is not None, "divisor")
     return x
 

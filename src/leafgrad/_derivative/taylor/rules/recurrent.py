@@ -1,13 +1,14 @@
-"""The rule for a layer of an LSTM, which PyTorch's CPU computes in one node in single precision.
+"""The rule for an LSTM layer, which PyTorch computes in one node on the CPU in single precision.
 
-Inputs are ``[times, rows, features]``, and its state h and c ``[rows, hidden]``. At each time
+The inputs are ``[times, rows, features]``, and the state h and c are ``[rows, hidden]``. At each
+time
 
-    i, f, g, o = x W^T + h U^T + b, by its columns
+    i, f, g, o = x W^T + h U^T + b, split into four parts along the columns
     c' = sigmoid(f) c + sigmoid(i) tanh(g)
     h' = sigmoid(o) tanh(c')
 
-as Hochreiter and Schmidhuber, Long Short-Term Memory, Neural Computation 9, 1997, with the gate f
-of Gers, Schmidhuber and Cummins, 2000.
+as in Hochreiter and Schmidhuber, Long Short-Term Memory, Neural Computation 9, 1997, with the gate
+f of Gers, Schmidhuber and Cummins, 2000.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ _LSTM = 2  # PyTorch's number for the LSTM mode
 
 
 def _layer(step: Step, x: Series | None, *others: Series | None) -> list[Series | None]:
-    """Return the outputs ``[K, times, rows, hidden]`` and the last state.
+    """Return the outputs ``[K, times, rows, hidden]`` and the last state, h and c.
 
-    The gates and intermediate states are recomputed, because the node does not save them.
+    The gates and intermediate states are recomputed, because the node does not save them. Raise
+    `Unsupported` for other kinds of layers and if a weight has a series.
     """
     *weights, h, c = others
     is_usual = step.saved("mode") == _LSTM and not step.saved("batch_sizes")

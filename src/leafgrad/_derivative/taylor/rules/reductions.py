@@ -24,7 +24,7 @@ from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
 def _mean(x: Series, dims: Sequence[int], *, keepdim: bool = True) -> Series:
-    """Return the mean along some axes, ``[K, ..., 1, ...]`` where `keepdim`."""
+    """Return the mean along `dims`, ``[K, ..., 1, ...]``; if not `keepdim`, without these axes."""
     count = math.prod(x.shape[dim] for dim in dims)
     return x.summed(dims, keepdim=keepdim).scaled(1 / count)
 
@@ -38,7 +38,10 @@ def _mean_along(step: Step, x: Series) -> Series:
 
 
 def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: bool) -> Series | None:
-    """Return the norm of ``[K, *shape]`` along some axes. Its order p is saved under `kind`."""
+    """Return the norm of ``[K, *shape]`` along `dims`.
+
+    Its order p is saved under the name `kind`.
+    """
     value, result = step.tensor("self"), step.tensor("result")
     series = _norm_of(value, _restore_axes(result, x, dims), x, float(step.saved(kind)), dims)
     return series if keepdim or series is None else series.summed(dims, keepdim=False)
@@ -53,10 +56,11 @@ def _restore_axes(result: Tensor, x: Series, dims: Sequence[int]) -> Tensor:
 def _norm_of(
     value: Tensor, result: Tensor, x: Series, power: float, dims: Sequence[int]
 ) -> Series | None:
-    """Return the series ``[K, ..., 1, ...]`` of the norm of a value ``[*shape]`` with a series.
+    """Return the series ``[K, ..., 1, ...]`` of the norm of order `power` along `dims`.
 
-    Divided by its value r, the norm is the p-th root of ``1 + sum(|x / r|**p - |a / r|**p)``, where
-    x has the value a.
+    `value`, ``[*shape]``, and `x` are the value a and the series of the argument. `result` is the
+    value r of the norm. Divided by r, the norm is the p-th root of
+    ``1 + sum(|x / r|**p - |a / r|**p)``.
     """
     if value.is_complex():
         value, x = value.abs(), absolute(value, x)
@@ -82,9 +86,9 @@ def _norm_of(
 
 
 def _root_of_squares(result: Tensor, total: Series) -> Series:
-    """Return the series ``[K, *shape]`` of the square root of a sum of squares.
+    """Return the series ``[K, *shape]`` of the square root of `total`, a sum of squares.
 
-    The value of the root is `result`. At zero, PyTorch's formula returns zero for the first
+    `result` is the value of the root. At zero, PyTorch's formula returns zero for the first
     derivative, and the second derivative does not exist.
     """
     series = jet.sqrt_from(result, total)
@@ -112,12 +116,18 @@ def _distances(step: Step, x: Series | None, y: Series | None) -> Series | None:
 
 
 def _norm_along(kind: str) -> Propagate:
-    """Return the rule of a norm along the saved axes, which are kept with size 1 or dropped."""
+    """Return the rule of a norm along the saved axes; its order is saved under `kind`.
+
+    The axes are kept with size 1 or dropped.
+    """
     return lambda step, x: _norm(step, x, kind, step.dims(x), keepdim=step.saved("keepdim"))
 
 
 def _variance(step: Step, x: Series) -> Series:
-    """Return the variance of ``[K, *shape]`` along some axes, with the saved correction."""
+    """Return the variance of ``[K, *shape]`` along the saved axes, with the saved correction.
+
+    Raise `Unsupported` if there are no degrees of freedom.
+    """
     dims, keepdim, correction = step.dims(x), step.saved("keepdim"), step.saved("correction")
     count = math.prod(x.shape[dim] for dim in dims) - (1 if correction is None else correction)
     unsupported_if(count <= 0, "freedom")
@@ -126,12 +136,15 @@ def _variance(step: Step, x: Series) -> Series:
 
 
 def _center(value: Tensor, dims: Sequence[int]) -> Tensor:
-    """Return a value ``[*shape]`` minus its mean along some axes."""
+    """Return a value ``[*shape]`` minus its mean along `dims`."""
     return value - value.mean(list(dims), keepdim=True)
 
 
 def _deviation(step: Step, x: Series, name: str = "result") -> Series:
-    """Return the standard deviation of ``[K, *shape]`` along some axes."""
+    """Return the standard deviation of ``[K, *shape]`` along the saved axes.
+
+    Its value is saved under `name`.
+    """
     result = step.tensor(name)
     is_flat = result == 0  # At zero, PyTorch's formula returns a zero derivative.
     return jet.sqrt_from(result.masked_fill(is_flat, 1), _variance(step, x)).masked(~is_flat)
@@ -147,7 +160,7 @@ def _product_of_all(step: Step, x: Series) -> Series | None:
 
 
 def _product_along(step: Step, x: Series) -> Series | None:
-    """Return the product of ``[K, *shape]`` along an axis, which is kept with size 1 or dropped."""
+    """Return the product of ``[K, *shape]`` along an axis, kept with size 1 or dropped."""
     dim, keepdim = x.from_end(step.saved("dim")), step.saved("keepdim")
     series = _product(step.jet("self", x), dim)
     if series is None or not keepdim:
@@ -156,7 +169,7 @@ def _product_along(step: Step, x: Series) -> Series | None:
 
 
 def _product(x: jet.Jet, dim: int) -> Series | None:
-    """Return the product of ``[K, ..., n, ...]`` along the axis n: ``[K, ..., ...]``."""
+    """Return the product of a jet ``[..., n, ...]`` along its axis n: ``[K, ..., ...]``."""
     return reduce(jet.Jet.__mul__, _split_places(x, dim)).series
 
 
@@ -169,7 +182,7 @@ def _split_places(x: jet.Jet, dim: int) -> list[jet.Jet]:
 
 
 def _cumprod(step: Step, x: Series) -> Series:
-    """Return the cumulative product along an axis, of the same shape."""
+    """Return the cumulative product along the saved axis, in the shape of x."""
     dim = x.from_end(step.saved("dim"))
     shape = list(x.shape)
     shape[dim] = 1
@@ -182,17 +195,17 @@ def _cumprod(step: Step, x: Series) -> Series:
 
 
 def _softmax(step: Step, x: Series) -> Series:
-    """Return the softmax along an axis, of the shape of x."""
+    """Return the softmax along the saved axis, in the shape of x."""
     return jet.softmax_from(step.tensor("result"), x, step.dims(x))
 
 
 def _log_softmax(step: Step, x: Series) -> Series:
-    """Return x minus the logarithm of the sum of exponentials along an axis, of the shape of x."""
+    """Return ``x - log(sum(exp(x)))``, summed along the saved axis, in the shape of x."""
     return x - _log_of_sum(x, step.tensor("result").exp(), step.dims(x), keepdim=True)
 
 
 def _log_sum_exp(step: Step, x: Series) -> Series:
-    """Return ``log sum exp`` of ``[K, *shape]`` along axes, kept with size 1 or dropped."""
+    """Return ``log(sum(exp(x)))`` along the saved axes, which are kept with size 1 or dropped."""
     dims, result = step.dims(x), step.tensor("result")
     alone = [1 if n - x.ndim in dims else size for n, size in enumerate(x.shape)]
     weights = (step.tensor("self") - result.reshape(alone)).exp()
@@ -200,7 +213,7 @@ def _log_sum_exp(step: Step, x: Series) -> Series:
 
 
 def _log_cumsum_exp(step: Step, x: Series) -> Series:
-    """Return the cumulative ``log sum exp`` of ``[K, *shape]`` along an axis."""
+    """Return ``log(cumsum(exp(x)))`` along the saved axis, in the shape of x."""
     dim = x.from_end(step.saved("dim")) % x.ndim
     order = [*(n for n in range(x.ndim) if n != dim), dim]
     moved, size = x.permuted(order), x.shape[dim]
@@ -213,10 +226,11 @@ def _log_cumsum_exp(step: Step, x: Series) -> Series:
 
 
 def _log_of_sum(x: Series, weights: Tensor, dims: Sequence[int], *, keepdim: bool) -> Series:
-    """Return the series of the logarithm of the sum of exponentials along some axes.
+    """Return the series of ``log(sum(exp(x)))`` along `dims`.
 
-    `weights`, ``[*shape]``, is the share of each exponential in the sum at order 0. Let m be the
-    mean of h with these weights. The series is ``m + log(1 + sum(weights (exp(h - m) - 1)))``.
+    `weights`, ``[*shape]``, is the share of each exponential in the sum at order 0. Let h be the
+    series `x`, and m the mean of h with these weights. The result is
+    ``m + log(1 + sum(weights (exp(h - m) - 1)))``.
     """
     mean = jet.weighted_mean(x, weights, dims)
     terms = jet.exp_of(x - mean).scaled(weights)
@@ -263,14 +277,17 @@ def _batch_norm(step: Step, x: Series | None, *constants: Series | None) -> Seri
 
 
 def _check_constants(x: Series | None, constants: Sequence[Series | None]) -> Series:
-    """Return the series ``[K, *shape]`` of the input if no weight, bias or statistic has one."""
+    """Return the series ``[K, *shape]`` of the input. `constants` are those of other arguments.
+
+    Raise `Unsupported` unless only the input has a series.
+    """
     if x is None or any(constant is not None for constant in constants):
         raise Unsupported("reason.weight-or-bias")
     return x
 
 
 def _per_channel(weight: Tensor, x: Series) -> Tensor:
-    """Return a number per channel as ``[channels, 1, ...]``, for the second axis."""
+    """Return a weight ``[channels]`` as ``[channels, 1, ...]``, to multiply axis 1 of x."""
     return weight.reshape(-1, *[1] * (x.ndim - 2))
 
 
@@ -280,11 +297,11 @@ def _weight_channels(x: Series, weight: Tensor | None) -> Series:
 
 
 def _normalise(value: Tensor, x: Series, dims: Sequence[int], scale: Tensor) -> Series:
-    """Return x ``[K, *shape]`` minus its mean, divided by its standard deviation.
+    """Return x ``[K, *shape]`` minus its mean along `dims`, divided by its standard deviation.
 
-    The saved `scale` is one over the standard deviation, computed with eps. It provides the value
-    but not the graph, because PyTorch cannot differentiate it any number of times. The graph comes
-    from the mean square, which is recomputed.
+    The saved `scale` is one over the standard deviation, computed with eps. Only its value is used,
+    not its graph, because PyTorch cannot differentiate it any number of times. The graph comes from
+    the mean square, which is recomputed.
     """
     if not x.indices:
         return x
@@ -321,5 +338,5 @@ RULES: dict[str, Rule] = {
     "NativeLayerNormBackward0": Rule(_layer_norm),
     "NativeGroupNormBackward0": Rule(_group_norm),
     "NativeBatchNormBackward0": Rule(_batch_norm),
-    "NativeBatchNormLegitNoTrainingBackward0": Rule(_batch_norm),  # in code that is compiled
+    "NativeBatchNormLegitNoTrainingBackward0": Rule(_batch_norm),  # in compiled code
 }

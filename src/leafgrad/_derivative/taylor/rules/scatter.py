@@ -17,15 +17,16 @@ from leafgrad._derivative.taylor.rules.indexing import indices_of
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import unsupported_if
 
-Placing = Callable[[Step, Series | None, Series | None], Series | None]  # of base and source
-Clear = Callable[[Step, Tensor, int], Tensor]  # of a stack [K, *shape] and an axis from the end
-Put = Callable[[Step, Tensor, int, Tensor], Tensor]  # of zeros, the axis and the source's stack
+Placing = Callable[[Step, Series | None, Series | None], Series | None]  # (step, base, source)
+Clear = Callable[[Step, Tensor, int], Tensor]  # (step, stack [K, *shape], negative axis)
+Put = Callable[[Step, Tensor, int, Tensor], Tensor]  # (step, zeros, negative axis, source)
 
 
 def _along(clear: Clear | None, put: Put) -> Placing:
-    """Return the rule of an operation that writes a source along an axis.
+    """Return the rule of an operation that writes a source into a base along an axis.
 
-    The source is added to the base if `clear` is None, and replaces its elements otherwise.
+    `put` writes the source. `clear` sets the overwritten elements of the base to zero; if it is
+    None, the source is added instead.
     """
 
     def rule(step: Step, base: Series | None, source: Series | None) -> Series | None:
@@ -43,7 +44,10 @@ def _along(clear: Clear | None, put: Put) -> Placing:
 
 
 def _fill(clear: Clear) -> Callable[[Step, Series], Series]:
-    """Return the rule of an operation that fills elements with a number: it clears their series."""
+    """Return the rule of an operation that fills elements with a number.
+
+    `clear` sets the series of these elements to zero.
+    """
     return lambda step, base: base.changed(
         clear(step, base.full(), base.from_end(step.saved("dim")))
     )
@@ -64,7 +68,10 @@ def _expand_index(step: Step, stack: Tensor, dim: int) -> Tensor:
 def _scatter(
     scatter: Callable[[Tensor, int, Tensor, Tensor], Tensor],
 ) -> Put:
-    """Return a function that scatters elements of ``[K, *source]`` by the saved index."""
+    """Return a function that writes a source ``[K, *source]`` into zeros, at the saved index.
+
+    `scatter` is the tensor method to call.
+    """
 
     def put(step: Step, zeros: Tensor, dim: int, source: Tensor) -> Tensor:
         index = _expand_index(step, zeros, dim)
@@ -76,7 +83,10 @@ def _scatter(
 
 
 def _scatter_reduce(step: Step, base: Series | None, source: Series | None) -> Series | None:
-    """Return ``[K, *shape]``: the sum, mean or extreme of all elements written to a position."""
+    """Return ``[K, *shape]`` with the sum, mean or extreme of all elements written to a position.
+
+    Raise `Unsupported` for products.
+    """
     kind, joins = step.saved("reduce"), step.saved("include_self")
     unsupported_if(kind == "prod", "multiplies")
     gather = _along(None if joins else _clear_by_places, _scatter(Tensor.scatter_add))
@@ -84,7 +94,7 @@ def _scatter_reduce(step: Step, base: Series | None, source: Series | None) -> S
         return gather(step, base, source)
     dim, index, result = step.saved("dim"), step.tensor("index"), step.tensor("result")
     of_base, of_source = torch.ones_like(result), torch.ones_like(index, dtype=result.dtype)
-    if kind != "mean":  # of all that are equal
+    if kind != "mean":  # Count the elements that are equal to the extreme.
         of_base = (step.tensor("self") == result).to(result)
         of_source = (
             step.tensor("src")[tuple(map(slice, index.shape))] == result.gather(dim, index)
@@ -125,12 +135,12 @@ def _clear_by_places(step: Step, stack: Tensor, dim: int) -> Tensor:
 
 
 def _index_copy(step: Step, zeros: Tensor, dim: int, source: Tensor) -> Tensor:
-    """Return ``[K, *shape]`` with the source at the saved positions of an axis."""
+    """Return zeros ``[K, *shape]`` with the source written to the saved positions of an axis."""
     return zeros.index_copy(dim, step.tensor("index"), source)
 
 
 def _index_add(step: Step, zeros: Tensor, dim: int, source: Tensor) -> Tensor:
-    """Return ``[K, *shape]`` with ``alpha * source`` added at the saved positions of an axis."""
+    """Return zeros ``[K, *shape]`` with ``alpha * source`` added at saved positions of an axis."""
     return zeros.index_add(dim, step.tensor("index"), source, alpha=step.saved("alpha"))
 
 

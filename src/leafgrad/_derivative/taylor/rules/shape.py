@@ -20,12 +20,12 @@ from leafgrad._derivative.taylor.unsupported import Unsupported
 
 
 def _view(step: Step, x: Series) -> Series:
-    """Return the elements, in the same order, in the shape of the result."""
+    """Return the series reshaped to the shape of the result. The order of elements is the same."""
     return x.viewed(step.shape)
 
 
 def _transpose(step: Step, x: Series) -> Series:
-    """Return ``[K, ..., m, ..., n, ...]`` as ``[K, ..., n, ..., m, ...]``."""
+    """Return ``[K, ..., m, ..., n, ...]`` with the two saved axes swapped."""
     dims = list(range(x.ndim))
     one, two = step.saved("dim0"), step.saved("dim1")
     dims[one], dims[two] = dims[two], dims[one]
@@ -43,7 +43,7 @@ def _repeat(step: Step, x: Series) -> Series:
 
 
 def _slice(step: Step, x: Series) -> Series:
-    """Return the slice ``start:end:step`` of an axis of ``[K, *shape]``."""
+    """Return the saved slice ``start:end:step`` of an axis of ``[K, *shape]``."""
     dim = x.from_end(step.saved("dim"))
     if step.shape == x.shape:
         return x
@@ -53,37 +53,37 @@ def _slice(step: Step, x: Series) -> Series:
 
 
 def _unbind(step: Step, x: Series) -> list[Series]:
-    """Unbind the axis n of ``[K, ..., n, ...]``: return n series ``[K, ..., ...]``."""
+    """Return the n series ``[K, ..., ...]`` along the saved axis n of ``[K, ..., n, ...]``."""
     dim = x.from_end(step.saved("dim"))
     return [x.selected(dim, place) for place in range(x.shape[dim])]
 
 
 def _split(step: Step, x: Series) -> list[Series]:
-    """Split an axis of ``[K, *shape]`` into parts of equal size; the last may be smaller."""
+    """Return parts of equal size along an axis of ``[K, *shape]``; the last may be smaller."""
     dim, size = x.from_end(step.saved("dim")), step.saved("split_size")
     return _split_by(x, dim, [min(size, x.shape[dim] - n) for n in range(0, x.shape[dim], size)])
 
 
 def _split_with_sizes(step: Step, x: Series) -> list[Series]:
-    """Split an axis of ``[K, *shape]`` into parts of the saved sizes."""
+    """Return parts with the saved sizes along an axis of ``[K, *shape]``."""
     return _split_by(x, x.from_end(step.saved("dim")), step.saved("split_sizes"))
 
 
 def _split_by(x: Series, dim: int, sizes: Sequence[int]) -> list[Series]:
-    """Split an axis of ``[K, *shape]`` into parts of these sizes."""
+    """Return parts with these sizes along the axis `dim` of ``[K, *shape]``."""
     starts = [sum(sizes[:number]) for number in range(len(sizes))]
     return [x.narrowed(dim, *part) for part in zip(starts, sizes, strict=True)]
 
 
 def _diagonal(step: Step, x: Series) -> Series:
-    """Return a diagonal of two axes, ``[..., a, b]``, as the last axis."""
+    """Return the diagonals of the two saved axes, ``[..., a, b]``, along a new last axis."""
     one, two = (x.from_end(step.saved(name)) for name in ("dim1", "dim2"))
     stack = x.full(one, two).diagonal(step.saved("offset"), one, two)
     return x.changed(stack, shape=step.shape)
 
 
 def _embed_diagonal(step: Step, x: Series) -> Series:
-    """Return ``[K, ..., n]`` as the diagonals of ``[K, ..., n, n]``, and zeros beside them."""
+    """Return ``[K, ..., n, n]`` with ``[K, ..., n]`` on the diagonals, and zeros elsewhere."""
     ndim = len(step.shape)
     dims = [step.saved(name) % ndim for name in ("dim1", "dim2")]
     stack = x.full(-1).diag_embed(step.saved("offset"), *(dim - ndim for dim in dims))
@@ -102,7 +102,7 @@ def _concatenate(step: Step, *parts: Series | None) -> Series:
 
 
 def _drop_none(parts: Sequence[Series | None]) -> list[Series]:
-    """Return the parts that are not None, each with its own shape."""
+    """Return the parts ``[K, *shape]`` that are not None."""
     return [part for part in parts if part is not None]
 
 
@@ -123,7 +123,10 @@ def _sizes(step: Step, dim: int, parts: Sequence[Series | None]) -> list[int]:
 
 
 def concatenate(parts: Sequence[Series | None], sizes: Sequence[int], dim: int) -> Series:
-    """Return parts ``[K, ..., n_i, ...]`` joined along an axis. A part that is None is zero."""
+    """Return parts ``[K, ..., n_i, ...]`` joined along an axis. A part that is None is zero.
+
+    `sizes` contains the n_i.
+    """
     present = _drop_none(parts)
     first = present[0]
     indices = tuple(sorted({index for part in present for index in part.indices}))
@@ -141,14 +144,14 @@ def concatenate(parts: Sequence[Series | None], sizes: Sequence[int], dim: int) 
 
 
 def _size_one_along(part: Series, dim: int) -> list[int]:
-    """Return the shape of the stack, with size 1 along the axis that is joined."""
+    """Return the shape of the stack of a series, with size 1 along the axis `dim`."""
     shape = list(part.stack.shape)
     shape[dim] = 1
     return shape
 
 
 def _stack(step: Step, *parts: Series | None) -> Series:
-    """Stack n parts ``[K, *shape]`` along a new axis n."""
+    """Return parts ``[K, *shape]`` stacked along a new axis, which is saved."""
     dim = step.result_dim()
     shape = list(_drop_none(parts)[0].shape)
     shape.insert(len(shape) + 1 + dim, 1)
@@ -160,19 +163,19 @@ def _stack(step: Step, *parts: Series | None) -> Series:
 
 
 def _cumsum(step: Step, x: Series) -> Series:
-    """Return the cumulative sum along an axis, of the same shape."""
+    """Return the cumulative sum along the saved axis, in the shape of x."""
     dim = x.from_end(step.saved("dim"))
     return x.changed(x.full(dim).cumsum(dim), shape=step.shape)
 
 
 def _flip(step: Step, x: Series) -> Series:
-    """Return x with some axes in reverse order, of the same shape."""
+    """Return x with the saved axes in reverse order, in the same shape."""
     dims = [x.from_end(dim) for dim in step.saved("dims")]
     return x.changed(x.full(*dims).flip(dims))
 
 
 def _roll(step: Step, x: Series) -> Series:
-    """Return x rolled along the saved axes, of the same shape. Without axes, roll it flattened."""
+    """Return x rolled along the saved axes, in the same shape. Without axes, roll it flattened."""
     dims = [x.from_end(dim) for dim in step.saved("dims")] or list(range(-x.ndim, 0))
     if not step.saved("dims"):
         flat = x.full().flatten(1).roll(step.saved("shifts"), 1)
@@ -187,7 +190,7 @@ def _trace(_: Step, x: Series) -> Series:
 
 
 def _triangle(take: Callable[[Tensor, int], Tensor]) -> Propagate:
-    """Return the rule of `tril` or `triu` of the last two axes, which preserves the shape."""
+    """Return the rule of `tril` or `triu`, which keeps a triangle of the last two axes."""
     return lambda step, x: x.changed(take(x.full(-2, -1), step.saved("diagonal")))
 
 
@@ -200,7 +203,7 @@ def _pad(step: Step, x: Series) -> Series:
 
 
 def _copy(step: Step, x: Series) -> Series:
-    """Return x on the device and in the dtype of the result, of the same shape."""
+    """Return x on the device and in the dtype of the result, in the same shape."""
     result = step.results[0]
     is_cut = x.dtype.is_complex and not result.dtype.is_complex
     stack = x.stack.real if is_cut else x.stack
@@ -208,7 +211,7 @@ def _copy(step: Step, x: Series) -> Series:
 
 
 def _pass_on(_: Any, x: Series) -> Series:
-    """Return x unchanged, for operations that copy their input."""
+    """Return x unchanged, because the operation only copies its input."""
     return x
 
 

@@ -17,10 +17,10 @@ from leafgrad._derivative.taylor.series import Series
 
 
 def _log_ndtr(step: Step, x: Series) -> Series:
-    """Return the integral of s, the solution of ``s' = -s (x + s)``, of the shape of x.
+    """Return the logarithm of the normal distribution function P, in the shape of x.
 
-    For the normal distribution function P, with ``P'`` its density, s is ``P' / P``. Picard's
-    iteration solves the equation: each time, the series of s is right by one degree more.
+    It is the integral of s = ``P' / P``, which solves ``s' = -s (x + s)``. Picard's iteration
+    solves the equation: after each step, the series of s is right by one more degree.
     """
     jet = step.jet("self", x)
     value = math.sqrt(2 / math.pi) / torch.special.erfcx(jet.value * -math.sqrt(0.5))
@@ -31,10 +31,10 @@ def _log_ndtr(step: Step, x: Series) -> Series:
 
 
 def _times_log(value: Tensor, x: Series | None, logarithm: Jet) -> Series | None:
-    """Return x times a logarithm, of the broadcast shape.
+    """Return x times a logarithm, in the broadcast shape; `value` is the value of x.
 
-    Where zero is multiplied by no number, it is constant if one of the two is, and else it is no
-    number, as in PyTorch: ``x log(x)`` falls ever more steeply towards zero.
+    Where zero is multiplied by an infinite or NaN logarithm, the result is zero if one of the two
+    is constant. Otherwise it is NaN, as in PyTorch: the slope of ``x log(x)`` at zero is infinite.
     """
     if x is not None and logarithm.series is not None:
         return multiply(Jet(value, x), logarithm)
@@ -45,13 +45,13 @@ def _times_log(value: Tensor, x: Series | None, logarithm: Jet) -> Series | None
 
 
 def _number_times_log(step: Step, y: Series) -> Series | None:
-    """Return ``x log(y)`` for a number x, of the shape of y."""
+    """Return ``x log(y)`` for a Python number x, in the shape of y."""
     number = torch.full_like(step.tensor("other"), step.saved("self"))
     return _times_log(number, None, step.jet("other", y).log())
 
 
 def _times_log_of_number(step: Step, x: Series) -> Series | None:
-    """Return ``x log(y)`` for a number y, of the shape of x."""
+    """Return ``x log(y)`` for a Python number y, in the shape of x."""
     value = step.tensor("self")
     number = torch.full_like(value, step.saved("other"))
     return _times_log(value, x, Jet(number.log(), None))
@@ -65,10 +65,10 @@ def _sinc(step: Step, x: Series) -> Series:
 
 
 def _derivatives_of_sinc(z: Tensor, order: int) -> list[Tensor]:
-    """Return the derivatives of ``f = sin(z) / z``, ``[*shape]``, from the first on.
+    """Return the derivatives of ``f = sin(z) / z``, ``[*shape]``, from the first to `order`.
 
-    As ``z f^(n) + n f^(n-1)`` is the n-th derivative of the sine, each follows from the one before,
-    which loses no digits where z is beyond n. Elsewhere their power series are added up.
+    Since ``z f^(n) + n f^(n-1)`` is the n-th derivative of the sine, each follows from the one
+    before. This loses no digits if z is larger than n. Elsewhere, the power series is used.
     """
     is_near = z.abs() < order + 1
     near, far = torch.where(is_near, z, 0), torch.where(is_near, order + 1, z)
@@ -80,9 +80,10 @@ def _derivatives_of_sinc(z: Tensor, order: int) -> list[Tensor]:
 
 
 def _sinc_near_zero(z: Tensor, n: int, last: int) -> Tensor:
-    """Return the n-th derivative of the sum of ``(-1)**k z**(2 k) / (2 k + 1)!``, ``[*shape]``.
+    """Return the n-th derivative of ``sin(z) / z`` by its power series, ``[*shape]``.
 
-    That of ``z**(2 k) / (2 k + 1)!`` is ``z**(2 k - n) / ((2 k - n)! (2 k + 1))``.
+    The series is the sum of ``(-1)**k z**(2 k) / (2 k + 1)!``, up to k = `last`. The n-th
+    derivative of ``z**(2 k) / (2 k + 1)!`` is ``z**(2 k - n) / ((2 k - n)! (2 k + 1))``.
     """
     first = -(-n // 2)
     total = torch.zeros_like(z)

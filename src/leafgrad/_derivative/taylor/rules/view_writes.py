@@ -24,7 +24,7 @@ from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import unsupported_if
 
-# What the backward of a copy, or of a sum, is made of, and that of nothing else.
+# The nodes that the backward of a copy or of a sum records. They only move elements.
 _PLACES_ALONE = {
     "AccumulateGrad",
     "AsStridedBackward0",
@@ -67,9 +67,10 @@ def _view_by_strides(step: Step, x: Series) -> Series:
 
 
 def send_probe(step: Step) -> tuple[Tensor, list[Tensor]]:
-    """Return the numbers of a probe, ``[*shape]``, and those that arrive at each input.
+    """Return the numbers of a probe ``[*shape]``, and the numbers that arrive at each input.
 
-    Raise `Unsupported` if the backward does more than move elements.
+    The probe is a gradient with numbered elements (see the module docstring). Raise `Unsupported`
+    if the backward does more than move elements.
     """
     # Inside a backward pass, PyTorch computes only the gradients that this pass needs.
     unsupported_if(step.is_in_backward, "checkpoint")
@@ -91,7 +92,7 @@ def send_probe(step: Step) -> tuple[Tensor, list[Tensor]]:
 
 
 def _numbers(probe: Tensor) -> Tensor:
-    """Return the numbers of a probe ``[*shape]``, its real part where it is complex."""
+    """Return the numbers of a probe ``[*shape]`` as real numbers."""
     return probe.detach().real if probe.is_complex() else probe.detach()
 
 
