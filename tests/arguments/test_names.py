@@ -35,6 +35,19 @@ def test_each_form_of_names_names_the_parameters(form: str) -> None:
     assert unused.subject == ("weight", "bias")
 
 
+class Overriding(nn.Linear):
+    """A layer whose listing of parameters does not accept `remove_duplicate`."""
+
+    def named_parameters(self) -> Any:  # type: ignore[override]
+        return super().named_parameters()
+
+
+def test_model_that_overrides_named_parameters_is_named() -> None:
+    model = Overriding(3, 1)
+    leaves = trace_graph(model(torch.ones(2, 3)).sum(), names=model).leaves
+    assert {leaf.leaf_name for leaf in leaves} == {"weight", "bias"}
+
+
 def test_optimizer_without_names_names_places() -> None:
     model = nn.Linear(3, 1)
     optimizer = optimizer_of(model, is_named=False)

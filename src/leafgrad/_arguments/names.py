@@ -74,11 +74,15 @@ def _names_and_tensors(names: object) -> Iterator[tuple[object, object]]:
 
 
 def _of_module(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
-    """Return the parameters and buffers of a module by all names; by one each if recursive."""
+    """Return the parameters and buffers of a module by all their names.
+
+    Return one name for each if the module contains itself or overrides the methods without the
+    argument `remove_duplicate`.
+    """
     listings = module.named_parameters, module.named_buffers
     try:
         return [pair for listing in listings for pair in listing(remove_duplicate=False)]
-    except RecursionError:
+    except (RecursionError, TypeError):
         return [pair for listing in listings for pair in listing()]
 
 
