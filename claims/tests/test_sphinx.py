@@ -53,7 +53,7 @@ print(x.denominator)  #> 1
 DOCUMENTS = 'documents = { article = "An article" }\n'
 
 
-def test_build_of_true_site_succeeds_and_shows_outputs(build: Building) -> None:
+def test_build_succeeds_and_shows_outputs_if_all_claims_are_true(build: Building) -> None:
     ledger = "\n```{claims-ledger}\n```\n"
     assert build(toml=DOCUMENTS, index=TRUE + ledger) == (0, "")
     html = build.page()

@@ -84,7 +84,7 @@ def test_mixed_rows_of_several_axes_are_refused() -> None:
             higher_order_grad(outputs, x, (2, 0), method="taylor")
 
 
-def test_mixed_elements_are_refused() -> None:
+def test_output_element_that_depends_on_other_columns_is_refused() -> None:
     x = rows(2, 2)
     for outputs in (x[:, :1] * x, x @ MATRIX[:, :2]):
         with pytest.raises(RuntimeError, match="each element of outputs must depend"):

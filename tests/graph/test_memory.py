@@ -110,7 +110,7 @@ def test_wrapped_tensors_count_instead_of_wrapper() -> None:
     ]
 
 
-def test_tensor_inside_parameter_is_a_parameter() -> None:
+def test_inner_tensor_of_wrapper_parameter_counts_as_parameter_memory() -> None:
     weight: Any = nn.Parameter(Telling.around(local=torch.ones(2)))
     kept = memory([weight.sin(), Telling.around(local=weight.local).requires_grad_().cos()])
     assert (kept.total.storage_bytes, kept.total.bytes_without_parameters) == (8, 0)

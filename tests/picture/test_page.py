@@ -79,7 +79,7 @@ def test_boxes_open_their_modules() -> None:
     assert "blocks.2.attend.in_proj_bias" in inner[attend]["markup"]
 
 
-def test_first_view_is_written_once_and_others_are_packed() -> None:
+def test_first_view_is_plain_svg_and_other_views_are_compressed() -> None:
     page = traced(Language()).to_html()
     assert page.count("<svg") == 1
     assert ["markup" in view for view in views(page)].count(False) == 1

@@ -209,7 +209,7 @@ def test_a_notebook_has_the_outputs_of_the_page() -> None:
     assert told == ["print(1)\n1 / 0", 'x = "#> kept"']
 
 
-def test_notebook_begins_at_the_heading_in_front_matter() -> None:
+def test_notebook_begins_at_the_heading_that_front_matter_names() -> None:
     said = (
         "---\nkeywords: [b]\nnotebook: There\n---\n# A page\n\nHere\n\n## There\n\n"
         "```{code-cell} python\n1\n```\n"

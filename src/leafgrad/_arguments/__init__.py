@@ -1,1 +1,1 @@
-"""What users pass: outputs, tensors with their names, modules."""
+"""Read the arguments of public functions: outputs, named tensors and modules."""

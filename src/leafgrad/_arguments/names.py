@@ -58,7 +58,7 @@ def named_tensors(names: object) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _names_and_tensors(names: object) -> Iterator[tuple[object, object]]:
-    """Yield the keys and values of `names`, with modules expanded, before any check."""
+    """Yield the keys and values of `names`, with modules expanded; values of any type."""
     match names:
         case None:
             pass
@@ -87,5 +87,5 @@ def _of_module(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
 
 
 def buffers_in(module: torch.nn.Module) -> Iterator[torch.Tensor]:
-    """Yield the buffers of a module, even if its subclass overrides the arguments of the method."""
+    """Yield the buffers of a module, even if its class overrides `named_buffers()`."""
     yield from (buffer for _, buffer in module.named_buffers())

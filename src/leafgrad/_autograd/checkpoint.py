@@ -71,7 +71,7 @@ def _checkpoint_frames(unpack_hook: Any, holder: object) -> Iterator[Any]:
 
 
 def captured_variable(function: Any, name: str) -> Any:
-    """Return the value of a variable that a function captured in its closure, or None."""
+    """Return the variable `name` from a function's closure; None if it has none."""
     names = function.__code__.co_freevars
     return function.__closure__[names.index(name)].cell_contents if name in names else None
 

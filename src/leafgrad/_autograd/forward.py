@@ -212,7 +212,7 @@ def has_tangent(tensor: torch.Tensor) -> bool:
 
 
 def detached(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor without its graph but with its forward-mode tangent."""
+    """Return `tensor` without its graph but with its forward-mode tangent."""
     if not has_tangent(tensor):
         return tensor.detach()
     primal, tangent = forward_ad.unpack_dual(tensor)
@@ -262,7 +262,7 @@ def output_types(node: Node) -> Sequence[TensorType]:
 
 
 def keeps(node: Node, name: str) -> bool:
-    """Return whether nodes of this node's type save an argument or tensor under this name."""
+    """Return whether nodes of this node's type save an argument or tensor named `name`."""
     return hasattr(type(node), f"_saved_{name}")
 
 
@@ -278,7 +278,7 @@ def results_in_slots(node: Node) -> Iterator[tuple[Node, int, torch.Tensor]]:
             continue
         tensor = slot.tensor
         if not (plain(tensor, "grad_fn") or forward_class(node) or "[" in slot.name):
-            tensor = kept(node, slot.name)  # a slot shows the node's own result without its graph
+            tensor = kept(node, slot.name)  # a saved result of the node itself has no graph here
         maker = plain(tensor, "grad_fn")
         if maker is not None:
             yield maker, plain(tensor, "output_nr"), tensor

@@ -66,7 +66,7 @@ def _gradient_target(leaf: torch.Tensor) -> Node | None:
 
 
 class _Use(torch.autograd.Function):
-    """Stores the node of its input in `found`, without any operation on it."""
+    """An operation that only stores the node of its input in `found`."""
 
     @staticmethod
     def forward(ctx: Any, _: torch.Tensor, found: list[Node | None]) -> None:

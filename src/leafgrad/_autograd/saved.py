@@ -108,7 +108,7 @@ def read_saved(nodes: Iterable[Node], parameters: Container[int | None]) -> list
 
 
 def _held(node: Node, raw: str) -> Any:
-    """Return the saved tensor, or tuple of them, in a node's attribute; None if it was freed."""
+    """Return a node's saved tensor, or tuple of them, in the attribute `raw`; None if freed."""
     try:
         return getattr(node, raw)
     except RuntimeError:
@@ -311,7 +311,7 @@ def _each(held: Any) -> tuple[Any, ...]:
 
 
 def _complaint(unpack: Callable[..., object], *what: object) -> str | None:
-    """Call `unpack` and return the message of its error, None if it succeeds."""
+    """Call `unpack(*what)` and return the message of its error; None if it raises none."""
     try:
         unpack(*what)
     except (RuntimeError, AttributeError) as error:

@@ -81,7 +81,7 @@ def reader(name: str) -> Callable[[torch.Tensor], Any]:
 def is_parameter(tensor: torch.Tensor) -> bool:
     """Return whether `nn.Module` would register the tensor as a parameter.
 
-    This also holds for tensors that carry PyTorch's mark ``_is_param`` and are no `nn.Parameter`.
+    These are `nn.Parameter` objects, and tensors with PyTorch's attribute ``_is_param``.
     """
     if type(tensor) is torch.Tensor:
         return hasattr(tensor, "_is_param")  # reading `__dict__` would create it
@@ -160,7 +160,7 @@ def memory_address(tensor: torch.Tensor) -> int | None:
 
 
 def storage_reference(tensor: torch.Tensor) -> StorageReference:
-    """Return a weak reference to the tensor's storage. Its identity stays reserved."""
+    """Return a weak reference to the tensor's storage; no other storage gets the same identity."""
     return StorageReference(torch.Tensor.untyped_storage(tensor))
 
 
@@ -261,7 +261,7 @@ def extent(size: int | torch.SymInt) -> int | str:
 
 
 def _nested_extent(tensor: torch.Tensor, dim: int) -> int | str:
-    """Return one size of a strided nested tensor, which has no overall shape."""
+    """Return one size of a strided nested tensor, or a word for a size that varies."""
     try:
         return extent(plain(tensor, "size")(dim))
     except RuntimeError:
@@ -301,7 +301,7 @@ _is_of_old_vmap: Callable[[torch.Tensor], bool] = torch._C._functorch.is_legacy_
 def is_batch(gradient: torch.Tensor) -> bool:
     """Return whether a gradient is a batch from ``is_grads_batched`` or `torch.func.vmap`.
 
-    No operation may write a batch into a plain tensor or use it for ``out``.
+    PyTorch cannot write a batch into a plain tensor, nor use it as ``out``.
     """
     return is_wrapped(gradient) or _is_of_old_vmap(gradient)
 

@@ -35,7 +35,7 @@ def grad_fn_name(tensor: torch.Tensor) -> str | None:
 
 
 def numbered_output(tensor: torch.Tensor) -> tuple[int, int] | None:
-    """Return the sequence number of the tensor's node and the tensor's output number; else None.
+    """Return the tensor's sequence and output number at its node; None for a leaf.
 
     The node gets an entry in its ``metadata``: see `keep_successors`.
     """

@@ -1,1 +1,1 @@
-"""`debug` and `python -m leafgrad`: watch a training loop, report, and let go."""
+"""`debug` and `python -m leafgrad`: record, diagnose and then watch a training loop."""

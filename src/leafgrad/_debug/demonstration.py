@@ -1,4 +1,4 @@
-"""A script with a mistake, which `python -m leafgrad` shows."""
+"""A script with a mistake, which `python -m leafgrad` shows if it is given no script."""
 
 import torch
 

@@ -22,7 +22,7 @@ class FiniteCheck:
         self.on_the_way: list[tuple[Tensor, torch.Event]] = []
 
     def has_failed(self, tensors: Sequence[Tensor]) -> bool:
-        """Check whether these tensors, or those of an earlier call, contain NaN or infinity."""
+        """Return whether these tensors, or those of an earlier call, contain NaN or infinity."""
         with _autograd.unobserved(), torch.no_grad():
             plain = [one for one in map(_plain, tensors) if one.numel()]
             if not plain:
@@ -46,6 +46,9 @@ def _plain(tensor: Tensor) -> Tensor:
 
 
 def all_finite(tensors: Iterable[Tensor]) -> bool:
-    """Check whether all numbers are finite, exactly: a half-precision norm may overflow."""
+    """Return whether all elements are finite.
+
+    This is exact: no norm is used, because norms in half precision may overflow.
+    """
     with _autograd.unobserved(), torch.no_grad():
         return all(bool(_plain(one).isfinite().all()) for one in tensors)

@@ -113,7 +113,7 @@ class Session:
         self._failure = 0, NOTHING
 
     def __enter__(self) -> list[StepReport]:
-        """Start to watch; return the list to which reports are added."""
+        """Start watching; return the list to which reports are added."""
         self.thread = threading.get_ident()
         self._modes = _autograd.function_mode_stack()
         for owner in (torch.Tensor, torch.autograd):
@@ -129,7 +129,7 @@ class Session:
         return self.reports
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        """Stop to watch; attach a report to an error that leaves the block."""
+        """Stop watching; if an error leaves the block, attach a report to it."""
         is_recorded = self.recording is not None
         self.close()
         for optimizer, missed in self._first_missed.items() if error is None else ():
@@ -147,7 +147,7 @@ class Session:
     # --- Recording
 
     def _start_recording(self) -> None:
-        """Start to record, unless the user entered a function mode that must end first."""
+        """Start recording, unless a function mode of the user is active that must end first."""
         if self.recording is None and _autograd.function_mode_stack() == self._modes:
             self.recording = self._recorder.enter_context(record(values=True))
             self._started_at, self._passes = self.step, 0
@@ -155,7 +155,7 @@ class Session:
             self._recorder_modes = _autograd.function_mode_stack()
 
     def _stop_recording(self) -> None:
-        """Stop to record, unless the user entered a function mode inside the recorder's."""
+        """Stop recording, unless a function mode was entered after the recorder's."""
         if self.recording and _autograd.function_mode_stack() == self._recorder_modes:
             self._recorder.close()
             self.recording = None
@@ -192,7 +192,7 @@ class Session:
             if all_finite(parameters_of([optimizer]).values()):  # NaN parameters cannot be repaired
                 self._start_recording()
         elif self.step >= self.first and (not self._recordings or is_new):
-            self._start_recording()  # also if another part of the training begins
+            self._start_recording()  # also report the next part of the training
 
     def _note_not_finite(self, loss: Any = None, optimizer: Optimizer | None = None) -> None:
         """Report a loss or gradients that stopped being finite, and record the next steps."""
@@ -244,7 +244,7 @@ class Session:
         elif self.recording is None and any(
             (one := get()) is not None and one.requires_grad is not flag
             for get, flag in self._flags
-        ):  # a tensor that was diagnosed has been frozen or unfrozen since
+        ):  # since the diagnosis, a tensor was frozen or unfrozen
             self._flags, self._wants_recording = [], self._recordings <= MOST_RECORDINGS
         try:
             yield
@@ -299,7 +299,7 @@ class Session:
 
     def _explain(self, error: Exception, *, is_recorded: bool) -> None:
         """Attach a report to an error that leaves the block."""
-        # The report must not call the line that started a process the cause of its error.
+        # The line that started a process is not the cause of an error inside the process.
         if isinstance(error, torch.OutOfMemoryError | ProcessRaisedException):
             return
         report = self._failure[1] if self._failure[0] == id(error) else NOTHING
@@ -374,10 +374,10 @@ def debug(
     warning is printed to standard error, once. If ``backward()`` or the forward pass raises an
     error, the report is attached to the error and appears in its traceback.
 
-    After these steps it lets go. It still checks the loss at each ``backward()`` and all
+    After these steps it stops recording. It still checks the loss at each ``backward()`` and all
     gradients at each ``optimizer.step()``. When one of them stops being finite, it reports this
     and records the next three steps. These checks made a step of a small GPT 3 % longer, and that
-    of a PINN 5 % (``benchmarks/debug_cost.py``). They do not wait for a GPU: a report about numbers
+    of a PINN 5 % (``benchmarks/debug_cost.py``). They do not wait for a GPU: a report about values
     on a GPU comes about one step later.
 
     Args:
@@ -388,7 +388,7 @@ def debug(
             run the program again with the same seed and ``first=812``.
 
     Returns:
-        A context manager. Its value is a list of the reports, each with its step, which grows.
+        A context manager. ``as reports`` is a list to which each report is added with its step.
 
     Raises:
         TypeError: If an argument has the wrong type.

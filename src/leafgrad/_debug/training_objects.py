@@ -123,7 +123,7 @@ def _variables_of(wanted: Iterable[object]) -> dict[int, str]:
     wanted = {*map(id, wanted)}
     named = sorted(
         ((name, id(value)) for name, value in _variables() if id(value) in wanted),
-        key=lambda pair: {".", "["}.isdisjoint(pair[0]),  # a local variable may be that of a loop
+        key=lambda pair: {".", "["}.isdisjoint(pair[0]),  # a local name may be a loop variable
     )
     return {one: name.removeprefix("self.") for name, one in reversed(named) if name != "self"}
 

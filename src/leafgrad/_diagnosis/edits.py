@@ -31,7 +31,7 @@ def node_at(source: Source | None, kind: type[Expression]) -> Expression | None:
 
 
 def marked(source: Source, node: ast.expr | ast.stmt) -> Source:
-    """Return the source of a syntax node in the same file and function as another source."""
+    """Return the source of a syntax node, in the file and function of `source`."""
     return dataclasses.replace(
         source,
         line=node.lineno,

@@ -186,7 +186,11 @@ MOST_INPUTS = 256
 
 
 def _kind_of(value: ast.expr | None, given: Mapping[str, int]) -> InputGradient:
-    """Return what an expression is: the gradient of an output, another one, None or unknown."""
+    """Return the number of the output whose gradient an expression is, or another kind.
+
+    The other kinds are SOME for another tensor, NONE and UNKNOWN. `given` maps argument names to
+    output numbers.
+    """
     match value:
         case None | ast.Constant(value=None):
             return GradientKind.NONE

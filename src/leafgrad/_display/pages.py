@@ -36,9 +36,10 @@ def in_notebook() -> bool:
 
 
 def bundle_of(value: Any, page: Callable[[], str]) -> Bundle:
-    """Return what IPython displays for a value: the page in a notebook, nothing in a terminal.
+    """Return the MIME bundle for a value, empty in an IPython terminal.
 
-    Without IPython, as when a site is built, it is the HTML without scripts.
+    In a notebook it contains the text and the page. Outside IPython, as when a site is built, it
+    contains the text and HTML without scripts.
     """
     if in_notebook():
         return {"text/plain": str(value), "text/html": page()}

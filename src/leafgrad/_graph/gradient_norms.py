@@ -70,7 +70,7 @@ class GradientNorms:
         return self._last_with(lambda ratio: ratio > EXPLODED)
 
     def _last_with(self, is_so: Callable[[float], bool]) -> tuple[ModuleGradient, ...]:
-        """Return the longest run of modules at the end whose ratios all meet a condition."""
+        """Return the longest run of modules at the end whose ratios all satisfy `is_so`."""
         ratios = [(module.ratio, module) for module in self.modules if module.ratio is not None]
         last = takewhile(lambda pair: is_so(pair[0]), reversed(ratios))
         return tuple(module for _, module in last)[::-1]

@@ -86,7 +86,7 @@ class Graph:
 
 
 def sinks_of(graph: Graph) -> list[TracedNode]:
-    """Return the nodes without an edge that leads to another node."""
+    """Return the nodes without an edge to another node."""
     return [node for node in graph.nodes if all(edge.target is None for edge in node.edges)]
 
 

@@ -1,1 +1,1 @@
-"""Pictures, pages and texts of a traced graph, and the decision what they show."""
+"""Draw a traced graph as a picture, page or text, and decide what these show."""

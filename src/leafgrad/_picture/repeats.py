@@ -58,7 +58,7 @@ class Run(NamedTuple):
         return self.period * (self.copies - 1)
 
     def place_of(self, place: int) -> int:
-        """Return the place of a vertex, or of its counterpart in the first copy, after the fold."""
+        """Return the place after the fold of a vertex, or of its counterpart in the first copy."""
         if place < self.first:
             return place
         if place >= self.end:
@@ -124,7 +124,7 @@ def _distances(looks: Sequence[int]) -> Iterator[int]:
 
 
 def _number_equals(things: Sequence[Hashable]) -> list[int]:
-    """Return a number for each thing, equal for equal things."""
+    """Return a number for each thing; equal things have equal numbers."""
     numbers = defaultdict[Hashable, int](count().__next__)
     return [numbers[thing] for thing in things]
 

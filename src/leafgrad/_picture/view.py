@@ -68,10 +68,9 @@ def overview_of(graph: Graph) -> View:
 
 
 def read_paths(fold: Any) -> Collection[str]:
-    """Return the module paths in the user's `fold`, none for a bool or None.
+    """Return the module paths in the user's `fold`; empty for a bool or None.
 
-    Raises:
-        TypeError: If `fold` is anything else.
+    Raise a TypeError if `fold` has any other type.
     """
     if fold is None or isinstance(fold, bool):
         return ()

@@ -1,1 +1,1 @@
-"""`record`: note which line and which module creates each graph node while code runs."""
+"""`record`: record which line and which module creates each graph node."""

@@ -202,7 +202,7 @@ class Flow:
         return self._add(value, None, self._behind_memory(value))
 
     def _behind_memory(self, value: Value) -> tuple[int, ...]:
-        """Return the newest state of a tensor with the same memory, in a tuple; empty if none."""
+        """Return the newest state of a tensor in the same memory as a tuple; empty if none."""
         shared = self._by_storage.get(value.address or 0)
         return () if shared is None or value.has_graph else (shared,)
 

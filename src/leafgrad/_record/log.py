@@ -113,7 +113,7 @@ class Log:
         self._flow: tuple[object, Flow] | None = None
 
     def __bool__(self) -> bool:
-        """Check whether the log knows the origin of any node."""
+        """Return whether the log knows the line or module of any node."""
         return bool(self.spans or self.modules)
 
     @property

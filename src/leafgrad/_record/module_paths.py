@@ -1,4 +1,4 @@
-"""The paths of the modules that ran: in the named modules, or in the module that was called."""
+"""The paths of the modules that ran: in the user's named modules, or in the outermost module."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -39,13 +39,11 @@ class ModuleCall(NamedTuple):
 def paths_of(
     calls: Sequence[ModuleCall], outermost: Sequence[OutermostModule], roots: Roots
 ) -> dict[int, str]:
-    """Return the path of each call, by its identity: within the roots for what these have.
+    """Return the path of each call, by the `id` of the call; `calls` must be in order.
 
-    Calls come in the order in which they began.
-
-    Where a module stands in several places, the first counts. What the roots do not have goes by
-    its path in the outermost module, which has the name of its class unless it is clear that it
-    alone is meant.
+    A module in `roots` gets its first path there. Any other module gets its path in its outermost
+    module, after that module's class name. The class name is left out if only one outermost module
+    has submodules and no module is named.
     """
     named = {
         inner: join(name, path)
@@ -73,5 +71,5 @@ def paths_of(
 
 
 def join(outer: str, inner: str) -> str:
-    """Join two paths, of which either may be empty."""
+    """Return two paths joined by a dot; either may be empty."""
     return f"{outer}.{inner}" if outer and inner else outer or inner

@@ -59,11 +59,11 @@ def place_of(frame: FrameType | None) -> Place | None:
 
 
 def part_of(frame: FrameType | None) -> tuple[str | None, Place | None]:
-    """Return the running optimizer step or ``load_state_dict``, and the user line that called it.
+    """Return the running optimizer step or `load_state_dict`, and the user line that called it.
 
-    Else the place is as `place_of` has it. An optimizer may be written anywhere, but a closure that
-    it calls is the user's own code.
+    In other code, including a closure called by an optimizer, return None and `place_of(frame)`.
     """
+    # A `step` outside PyTorch may belong to a user's optimizer; other functions are user code.
     innermost, last = frame, "step"
     while frame is not None:
         name = frame.f_code.co_name

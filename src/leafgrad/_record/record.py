@@ -23,14 +23,14 @@ from leafgrad._record.value_recorder import ValueRecorder
 
 
 class Recording:
-    """What `record` saw: where nodes come from, and what was written in place.
+    """The result of `record`: the line and module of each node, and the in-place writes.
 
-    Pass it to `trace_graph` or `diagnose`. It can be read at any time, also while it grows, and
+    Pass it to `trace_graph` or `diagnose`. You can read it at any time, even inside the block. It
     keeps no tensor, node or module alive.
     """
 
     def __init__(self, log: Log) -> None:
-        """Present the contents of `log`."""
+        """Wrap a log."""
         self._log = log
 
     @property
@@ -46,22 +46,22 @@ class Recording:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """Every line that made a node, in the order in which they first did."""
+        """The lines that created nodes, in the order of their first node."""
         return self.log.sources()
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """The path of every module that ran, in the order in which they first did.
+        """The paths of the modules that ran, in the order of their first call.
 
-        It is the path in the module that was called. Where several with parts of their own were
-        called, the names of their classes tell them apart, as in ``"Encoder.0"``; a trace with
-        ``names=`` shows the paths in what it names.
+        A path begins in the outermost module that was called. If several modules with submodules
+        were called, the path begins with a class name, as in ``"Encoder.0"``. A trace with
+        ``names=`` shows the paths in the named modules instead.
         """
         return tuple(dict.fromkeys(self.log.paths({}).values()))
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """Every write in place, in order, but for those that a long recording has forgotten."""
+        """The in-place writes, in order."""
         return tuple(self.log.writes)
 
 
@@ -132,36 +132,30 @@ def _recording(*, values: bool) -> Iterator[Recording]:
     "call the compiled function inside of the `with record()` block",
 )
 def record(*, values: bool = False) -> AbstractContextManager[Recording]:
-    """Record which module and which line of code makes each node, and what is written in place.
+    """Record which module and line of code creates each node, and which tensors are changed.
 
-    A node has a number that is its own within its thread, and what is written down is which numbers
-    were given when: no tensor and no node is held, and tracing is as safe as ever. A recording is
-    of the thread in which it was entered; what other threads do is left alone. Recordings can be
-    nested, and an exception passes through. At the end nothing stays behind. Two things differ
-    inside: what `torch.compile` made runs as it was written, since compiled code has no lines
-    (PyTorch warns that a module of this kind meets hooks); and a warning that PyTorch gives points
-    to leafgrad, as to any `torch.overrides.TorchFunctionMode`.
+    Only the thread that entered the block is recorded. Recordings can be nested, and exceptions
+    propagate. The recording stores the sequence numbers of nodes, so it keeps no tensor and no
+    node alive.
 
-    Record a few steps of a training loop. A recording of more than 300,000 calls drops them, and
-    raises an error where it is read. `debug` watches a whole loop.
+    Record a few steps of a training loop. After more than 300,000 calls, a recording drops its
+    entries, and reading it raises an error. Use `debug` to watch a whole loop.
 
-    No line is known of what TorchScript runs, and of a custom function that calls no PyTorch
-    function itself; `TracedNode.custom_function` tells where that one is written.
-
-    PyTorch 2.15 can call a hook on each new node (``node_creation_hook``). It is not used: it shows
-    every node to Python, which makes the graph of some 100,000 operations in a chain fatal to free.
+    Inside the block, code compiled by `torch.compile` runs uncompiled, because compiled code has no
+    lines (PyTorch may warn about hooks), and PyTorch's warnings point to leafgrad. No line is known
+    for operations of TorchScript, or of a custom function that calls no PyTorch function; its
+    definition is in `TracedNode.custom_function`.
 
     Args:
-        values: Whether to sum up in a few numbers what each call makes, for
-            ``trace_graph(..., values=True)``. That reads all data once more, and on a GPU waits
-            for each operation.
+        values: Whether to summarize the results of each call for ``trace_graph(..., values=True)``.
+            This reads all data once more, and on a GPU waits for each operation.
 
     Returns:
-        What ``with record() as recording:`` takes.
+        A context manager; ``with record() as recording:`` assigns a `Recording`.
 
     Raises:
-        TypeError: If `values` is not a bool, or something is passed by position: what is
-            to be recorded is called inside, as in ``with record() as recording: model(x)``.
+        TypeError: If `values` is not a bool, or if you pass a positional argument. Run the code to
+            record inside the block: ``with record() as recording: model(x)``.
 
     Example:
         >>> import torch

@@ -52,7 +52,7 @@ class RunningModules:
     def end(self, module: Module, args: Any, kwargs: Any, *result: Any) -> None:
         """Record that a module ends, unless a hook stopped it before it started.
 
-        If the module raised an error, PyTorch passes None in place of the keyword arguments.
+        If the module raised an error, PyTorch passes None instead of the keyword arguments.
         """
         if get_ident() != self.thread or not self.stack or self.stack[-1].module() is not module:
             return

@@ -35,7 +35,7 @@ class Value(ref[Tensor]):
         "number",
         "storage",
     )
-    if not TYPE_CHECKING:  # type checkers want functions, which would be slower
+    if not TYPE_CHECKING:  # type checkers want functions, which are slower
         __eq__ = object.__eq__  # that of `ref` compares tensors
         __hash__ = object.__hash__
 

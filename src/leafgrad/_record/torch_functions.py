@@ -41,7 +41,7 @@ def may_write(func: Any) -> bool:
         or name == "__setitem__"
         or name.startswith("__i")
     )
-    if isinstance(func, FunctionType):  # an embedding with `max_norm=` keeps its norms small
+    if isinstance(func, FunctionType):  # an embedding with `max_norm=` changes its weight
         return is_named_so or "max_norm" in func.__code__.co_varnames
     return is_named_so or not isinstance(func, _OF_PYTORCH)
 

@@ -56,7 +56,8 @@ class TrainingEvents:
         self.rounded: tuple[Place | None, float] | None = None
         self._backward: Place | None = None
         self._zero: Place | None = None
-        # Gradients that did not change since an earlier recording have not been reset.
+        # Assume that an optimizer's gradients were reset if any of them changed since its last
+        # recorded step.
         self._zeroed: set[int] = {
             id(optimizer)
             for optimizer, before in [*_last_seen.items()]

@@ -8,15 +8,15 @@ Kind = Literal["value", "start", "pass", "complete"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Step:
-    """One thing that happened.
+    """One step of a forward and backward pass.
 
     Attributes:
-        kind: ``"value"``: an operation made something, or a leaf holds it; ``"start"``: a backward
-            starts; ``"pass"``: a node passes a gradient on along an edge; ``"complete"``: all
+        kind: ``"value"``: a leaf or a result of an operation has a value; ``"start"``: a backward
+            pass starts; ``"pass"``: a node passes a gradient on along an edge; ``"complete"``: all
             gradients of a leaf have arrived.
-        node: The index of the node at which it happened.
-        edge: Which edge of the node, for a ``"pass"``.
-        sentence: What happened, in words.
+        node: The index of the node.
+        edge: For a ``"pass"``, the position of the edge among the node's edges; else None.
+        sentence: A sentence that describes the step.
     """
 
     kind: Kind
@@ -26,7 +26,7 @@ class Step:
 
 
 Writing = tuple[int, int, str]
-"""A number to show: the index of its box, its line there, and the text."""
+"""A value to write into a box: the index of the box, the line in it, and the text."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,8 +35,8 @@ class Sign:
 
     Attributes:
         box: The index of the box to highlight.
-        arrows: The numbers of the arrows to highlight.
-        writes: The numbers to show.
+        arrows: The indices of the arrows to highlight.
+        writes: The values to write into boxes, each with its box and line (see `Writing`).
     """
 
     box: int

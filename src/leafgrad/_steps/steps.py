@@ -1,4 +1,4 @@
-"""The steps of a forward and backward pass, as the user gets them."""
+"""The result of `GraphTrace.steps`: the steps of a forward and backward pass."""
 
 from dataclasses import dataclass
 
@@ -14,13 +14,13 @@ MOST_STEPS = 1000
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BackwardSteps:
-    """A backward pass to walk through, as `GraphTrace.steps` gives it.
+    """A forward and backward pass, step by step; `GraphTrace.steps` returns it.
 
-    A notebook shows the picture of the graph with buttons; ``str()`` gives the sentences.
+    A notebook shows the picture of the graph with buttons; ``str()`` returns the sentences.
 
     Attributes:
         trace: The graph.
-        steps: What happened, in order.
+        steps: The steps, in order.
     """
 
     trace: Graph
@@ -40,10 +40,10 @@ class BackwardSteps:
         return pages.bundle_of(self, lambda: player.in_a_notebook(self.trace))
 
     def show(self) -> None:
-        """Show the steps: in the notebook that runs this, else as a page in a browser.
+        """Show the steps in the running notebook; outside a notebook, open a page in a browser.
 
-        The browser gets the page of `to_html`, in a new folder among the temporary files, where it
-        stays.
+        The browser opens the page of `to_html`, which is written to a new temporary folder and
+        remains there.
 
         Raises:
             RuntimeError: If no browser can be started.
@@ -51,13 +51,13 @@ class BackwardSteps:
         pages.show(self, self.to_html)
 
     def to_html(self) -> str:
-        """Write a page of its own to step through.
+        """Return an HTML page with buttons to go through the steps.
 
-        Everything is in the one text, and the page asks no network. Buttons and arrow keys go from
-        step to step, and a list has all of them in words, also without JavaScript.
+        The page is one file and makes no network requests. Buttons and arrow keys go from step to
+        step. A list shows the sentences of all steps, even without JavaScript.
 
         Returns:
-            A whole HTML document.
+            A complete HTML document.
 
         Example:
             >>> import torch

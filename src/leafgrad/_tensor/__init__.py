@@ -1,1 +1,1 @@
-"""`describe_tensor`: what a tensor is to autograd."""
+"""`describe_tensor`: describe the role of a tensor in autograd."""

@@ -47,7 +47,10 @@ class GraphReader:
     """
 
     def __init__(self, roots: Iterable[Node], tensors: Tensors) -> None:
-        """Find all nodes that `roots` lead to. `tensors` are outputs and named tensors."""
+        """Find all nodes that `roots` lead to.
+
+        `tensors` are the outputs and the named tensors.
+        """
         self.tensors = tensors
         self.graph = _autograd.walk(roots)
         self.nodes = [*self.graph]

@@ -423,7 +423,7 @@ def test_infinite_slope_at_zero_is_not_treated_as_zero() -> None:
 # --- Orders
 
 
-def test_order_beyond_floating_point_is_infinite_or_zero() -> None:
+def test_derivative_of_very_high_order_is_zero_or_overflows_to_infinity() -> None:
     x = torch.full((1, 1), 0.5, dtype=torch.float64, requires_grad=True)
     assert higher_order_grad(x**3, x, 200).item() == 0
     assert higher_order_grad(1 / x, x, 180).item() == float("inf")

@@ -29,9 +29,9 @@ def find_failed_forward(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def findings_of_error(error: Exception, model: Any = None) -> tuple[Diagnosis, ...]:
-    """Return a finding about an exception that the forward pass raised.
+    """Return a finding about an exception that the forward pass raised, in a tuple.
 
-    Empty if the exception has no code and was raised outside of all modules.
+    The tuple is empty if no message file describes the exception and no module raised it.
     """
     steps = [*_steps(error.__traceback__)]
     own = [step for step in steps if not is_installed(step.tb_frame.f_code.co_filename)]
@@ -47,7 +47,7 @@ def findings_of_error(error: Exception, model: Any = None) -> tuple[Diagnosis, .
         found = replace(found, code=code or "", primary=primary)
     notes: list[str] = []
     advice: list[Help] = []
-    with suppress(KeyError):  # no help, or a help whose placeholders need a graph
+    with suppress(KeyError):  # no help, or one whose placeholders need a graph
         advice.append(Help(text=message(f"{code}.help")))
     if called:
         module, step = called[-1]

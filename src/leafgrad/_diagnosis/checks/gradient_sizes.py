@@ -47,7 +47,8 @@ def _vanishing(
     variant = "normalised" if drop is not None else "" if missing else "complete"
     return diagnosis(
         "vanishing-gradient",
-        # Residual connections carry the gradient past a block whose gate starts near zero.
+        # Only a note if the model has residual connections: gradients that vanish inside a block
+        # (e.g. with a gate initialised near zero) bypass it.
         Severity.WARNING if variant == "normalised" or "residual" in missing else Severity.NOTE,
         variant=variant,
         missing=message("vanishing-gradient.add.or").join(remedies),

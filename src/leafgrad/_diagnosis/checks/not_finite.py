@@ -361,7 +361,7 @@ def _is_mask(node: TracedNode) -> bool:
 
 
 def _follows(node: TracedNode, trace: GraphTrace) -> bool:
-    """Return whether a value is not finite because of an infinity in another finding."""
+    """Return whether a non-finite value comes from an infinity that another finding reports."""
     is_softmax = "softmax" in _operation(node)
     return not is_softmax and any(one and one.infinities for one in _inputs(node, trace))
 

@@ -243,7 +243,7 @@ def _is_known_zero(value: TensorSummary | None) -> bool:
 
 
 def _keeps_fewer_numbers(node: TracedNode) -> bool:
-    """Return whether a normalisation averages over more than one number."""
+    """Return whether a normalisation averages over more than one element."""
     statistics = {"result1", "save_mean", "mean"}
     kept = [saved.shape for saved in node.saved if saved.name in statistics]
     made, *averages = [_count(shape) for shape in (node.shapes[0], *kept)]

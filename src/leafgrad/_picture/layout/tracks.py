@@ -103,12 +103,15 @@ class _TrackBuilder:
         self._add_tail(box, track)
 
     def _settle(self, box: int, track: Track) -> None:
-        """Put a box at the end of a column."""
+        """Add a box at the end of a column."""
         self.laid.of_box[box] = len(self.laid.tracks) - 1
         track.halves.append(self.boxes[box].width / 2)
 
     def _add_tail(self, box: int, track: Track) -> None:
-        """Extend a column by the longest edge of its last box, if no longer one has that target."""
+        """Extend a column along the last box's longest edge.
+
+        Do nothing if a longer edge leads to the same target.
+        """
         passing = (number for number in self.layers.edges_from[box] if self._span(number))
         heads = [number for number in passing if self._bus(number)[0] == number]
         if heads:
@@ -132,7 +135,7 @@ class _TrackBuilder:
         self._pass(onward, edges, track)
 
     def _pass(self, longest: int, edges: Iterable[int], track: Track) -> None:
-        """Assign edges to a column, which they follow as far as the longest of them goes."""
+        """Assign edges to a column, and extend the column to the end of the longest edge."""
         passed = self._span(longest)
         track.halves.extend([HALF_A_LANE] * passed)
         self.laid.of_edge.update(dict.fromkeys(edges if passed else (), len(self.laid.tracks) - 1))

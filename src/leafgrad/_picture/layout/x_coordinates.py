@@ -38,7 +38,10 @@ def x_coordinates(edges: Sequence[Edge], tracks: Tracks) -> list[float]:
 
 
 class _Sides:
-    """Decides on which side of its parent column each column stands."""
+    """Decides on which side of its parent each column stands.
+
+    A column's parent is the column that it branches off from.
+    """
 
     def __init__(self, edges: Sequence[Edge], tracks: Tracks) -> None:
         self.edges = edges
@@ -51,7 +54,7 @@ class _Sides:
             siblings.sort(key=lambda number: len(tracks.tracks[number].halves))
 
     def outwards(self, half: int) -> Iterator[int]:
-        """Yield the columns on one side of the drawing, from the middle outwards."""
+        """Yield the columns in one half of the drawing, from the middle outwards."""
         ahead = [(number, False) for number in reversed(self.branches[TRUNK, half])]
         while ahead:
             number, is_open = ahead.pop()
@@ -63,7 +66,10 @@ class _Sides:
             ahead += [(branch, False) for branch in reversed(self.branches[number, -half])]
 
     def _attach(self, number: int) -> None:
-        """Record the parent and the side of a column."""
+        """Record which column this one branches off from, and on which side.
+
+        Also record whether it stands left or right of the trunk.
+        """
         edge = self.tracks.tracks[number].edge
         parent = TRUNK if edge is None else self.tracks.of_box[self.edges[edge].source]
         side = RIGHT if edge is None else self._side(edge, parent, number)

@@ -47,7 +47,7 @@ def heat_of(boxes: Sequence[Box], color: Color | None, hues: dict[str, str]) -> 
 
 
 def _by_class(boxes: Sequence[Box], hues: dict[str, str]) -> Heat:
-    """Colour modules by their class, or operations by their name if no box is a module."""
+    """Return colours of modules by their class, or of operations by name if no box is a module."""
     names = [*_class_names(boxes)]
     for name in reversed(names):  # in the order of the forward pass
         if name and name not in hues:
@@ -66,7 +66,7 @@ def _class_names(boxes: Sequence[Box]) -> Iterator[str]:
 
 
 def _by_bytes(boxes: Sequence[Box]) -> Heat:
-    """Colour boxes by the bytes that all their copies save for backward."""
+    """Return colours by the bytes that all copies of a box save for backward."""
     saved = ([one for node in chain.from_iterable(b.alike) for one in node.saved] for b in boxes)
     nbytes = [*map(bytes_without_parameters, saved)]
     if not (most := max(nbytes)):
@@ -76,7 +76,7 @@ def _by_bytes(boxes: Sequence[Box]) -> Heat:
 
 
 def _by_gradient(boxes: Sequence[Box]) -> Heat:
-    """Colour boxes by the logarithm of their largest gradient norm."""
+    """Return colours by the logarithm of the largest gradient norm of a box."""
     arriving = [arriving_norms(box) for box in boxes]
     powers = [log10(norm) if (norm := max(norms, default=0.0)) else None for norms in arriving]
     known = [power for power in powers if power is not None]

@@ -44,7 +44,7 @@ class Conflict(NamedTuple):
 
     @property
     def key(self) -> object:
-        """A key that is equal for conflicts that belong to one finding."""
+        """A key that is equal for conflicts that one finding reports together."""
         writes = frozenset((write.within or write.operation, write.source) for write in self.writes)
         kind = self.saved.is_parameter, self.is_buffer, is_custom(self.node)
         return (writes or (None if any(kind[:2]) else self.saved.written)), kind
@@ -106,7 +106,8 @@ def _finding(situation: Situation, group: Sequence[Conflict]) -> Diagnosis:
     is_step = bool(writes and writes[0].within and writes[0].within != "load_state_dict")
     variant = _variant(group, writes)
     is_sure = not is_custom(first.node)
-    # With a second optimizer, a step moved below its backward pass would use its gradients too.
+    # With several optimizers (as in a GAN), moving `step()` below this backward pass would let it
+    # also use gradients from the other loss. So suggest the move only if there is one optimizer.
     is_alone = variant == "step" and len(living(Optimizer)) <= 1
     edits = step_after_backward(at) if is_alone else do_out_of_place(at, variant)
     return diagnosis(
@@ -161,7 +162,7 @@ def _variant_of_operation(write: Write, *, is_repeated: bool) -> str:
 
 
 def _takes_inplace(name: str) -> bool:
-    """Return whether a function of `torch.nn.functional` has an argument ``inplace``."""
+    """Return whether `torch.nn.functional` has a function `name` with an argument ``inplace``."""
     function: Any = getattr(torch.nn.functional, name, None)
     try:
         return "inplace" in signature(function).parameters

@@ -49,7 +49,7 @@ def _receiver(call: ast.Call) -> ast.expr | None:
 
 
 def do_out_of_place(source: Source | None, variant: str) -> tuple[Edit, ...]:
-    """Return the edit that makes a line create a new tensor; none if no exact edit is known."""
+    """Return the edit that makes a line create a new tensor; `()` if no exact edit is known."""
     if source is None or variant not in {"", "entry", "entries", "argument"}:
         return ()
     statement, name = statement_at(source), changed_name(source)
@@ -122,7 +122,7 @@ def _module_out_of_place(source: Source) -> tuple[Edit, ...]:
 def step_after_backward(source: Source | None) -> tuple[Edit, ...]:
     """Return the edits that move ``optimizer.step()`` below the ``backward()`` of its block.
 
-    None if a ``backward()`` already precedes it.
+    Return no edits if a ``backward()`` already precedes it.
     """
     step = statement_at(source)
     if source is None or step is None:

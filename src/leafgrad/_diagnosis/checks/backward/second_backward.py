@@ -30,7 +30,7 @@ def find_second_backward(situation: Situation) -> Iterator[Diagnosis]:
     oldest = min(map(number_of, freed), default=LEAF)
     is_older = any(number < oldest for number in situation.failing)
     if not freed or (is_older and situation.log.has_failed):
-        return  # a failed attempt at this backward pass freed them
+        return  # freed by a failed attempt at this backward pass
     situation.failing.update(map(number_of, freed))
     yield FreedGraph(situation, freed).finding()
 
@@ -85,7 +85,7 @@ class FreedGraph:
         return pass_create_graph(at) if is_gradient else ()
 
     def _at(self, one: Pass) -> Source | None:
-        """Return the line of a backward pass."""
+        """Return the source line of a backward pass; None if unknown."""
         return self.situation.log.source_at(one.place)
 
     def _cause(self) -> tuple[str, Use | None]:
@@ -171,8 +171,9 @@ def detach_before(
 ) -> tuple[str | None, tuple[Edit, ...]]:
     """Return the code that detaches a carried state, and the edits that insert it.
 
-    The state is the variable that a line such as ``state = cell(x, state)`` reads and assigns.
-    There is no edit if the line shows no state, or if the state may not be a tensor.
+    The state is the variable that a line such as ``state = cell(x, state)`` reads and assigns. The
+    code is None if the line shows no state. There are no edits then, nor if the state may not be a
+    tensor.
     """
     statement = statement_at(source)
     if source is None or not isinstance(statement, ast.Assign | ast.AugAssign):

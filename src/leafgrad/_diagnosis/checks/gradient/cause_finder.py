@@ -80,7 +80,7 @@ class CauseFinder:
     # --- A gradient arrives
 
     def _zero_cause(self, arrival: Arrival) -> Cause | None:
-        """Return which operation makes an arriving gradient zero in all entries, if one does."""
+        """Return the cause if an operation makes the arriving gradient all zeros, else None."""
         node = arrival.zero
         if arrival.doubt is not None or node is None:
             return None
@@ -92,7 +92,7 @@ class CauseFinder:
         return Cause("zero-derivative", variant, source, operation=operation)
 
     def _cause_of_result(self, tensor: Tensor) -> Cause:
-        """Return that autograd does not store the gradient of an intermediate tensor."""
+        """Return the cause for an intermediate tensor: autograd does not store its gradient."""
         node = _autograd.plain(tensor, "grad_fn")
         origin = origin_of(tensor)
         source, operation = self.source_of(node), operation_of(node)
@@ -101,7 +101,7 @@ class CauseFinder:
         return Cause("not-retained", "", source, operation=operation)
 
     def _cause_of_stop(self, target: Node) -> Cause | None:
-        """Return which node between the outputs and a target node passes on no gradient."""
+        """Return the cause if a node between the outputs and `target` passes on no gradient."""
         stopping = [node for node in self.flow.stopping if target in _autograd.walk([node])]
         node = next(iter(stopping), target)
         source = self.source_of(node)
@@ -118,7 +118,7 @@ class CauseFinder:
     # --- No path leads to the tensor
 
     def _cause_of_no_path(self, tensor: Tensor) -> Cause:
-        """Return why no path of the graph leads from the outputs to a tensor."""
+        """Return the cause for a tensor that no path of the graph connects to the outputs."""
         cuts = [one for one in self.paths.cuts(tensor) if not one.operation.endswith(".step")]
         cause = cause_of_cut(cuts[0]) if cuts else None
         number = self.paths.derivative(tensor) if cause is None else None
@@ -130,7 +130,10 @@ class CauseFinder:
         return cause or self._cause_of_use(tensor)
 
     def _cause_of_use(self, tensor: Tensor) -> Cause:
-        """Return why a tensor was not used for the outputs, by where else it was used."""
+        """Return the cause for a tensor that the outputs do not use.
+
+        It depends on where else the tensor was used.
+        """
         if not self.reached.isdisjoint(edges_behind(tensor)):
             return Cause("other-tensor", "copy", self.source_of(_autograd.plain(tensor, "grad_fn")))
         use, shared = self.paths.first_use(tensor), self.paths.shared_use(tensor)
@@ -151,7 +154,7 @@ class CauseFinder:
         return self.log.source_of(number) is not None
 
     def _cause_of_constant(self, tensor: Tensor) -> Cause | None:
-        """Return why a tensor does not require grad."""
+        """Return the cause for a tensor that does not require grad; None if there is none."""
         dtype = _autograd.plain(tensor, "dtype")
         if not (dtype.is_floating_point or dtype.is_complex):
             return Cause("frozen", "integer")

@@ -63,7 +63,7 @@ def _is_rnn_in_evaluation(node: Any) -> bool:
 
 
 def _acts_in_training(module: nn.Module) -> bool:
-    """Return whether a module computes something else in training mode."""
+    """Return whether a module computes something different in training mode."""
     is_dropping = isinstance(module, _DROPOUTS) and module.p > 0
     return is_dropping or (isinstance(module, _BATCH_NORMS) and module.track_running_stats)
 
