@@ -78,7 +78,7 @@ document.getAnimations().forEach((animation) => animation.finish())"""
 SHOTS = {  # what is drawn, how wide the window is, what is done in it, and the part that is kept
     "stepper": (stepper, 470, STEPS, "main"),
     "diagnosis": (diagnosis, 1000, "", "pre"),
-    "explorer": (explorer, 1000, 'document.querySelector("[data-do=in]").click()', "body"),
+    "explorer": (explorer, 1000, "", "body"),
     "card": (card, 1200, "", "html"),
 }
 
