@@ -152,7 +152,7 @@ def build(session: nox.Session) -> None:
 @nox.session(default=False, reuse_venv=False, requires=["build"])
 @nox.parametrize("name", ["leafgrad", "sphinx-claims"])
 def wheel(session: nox.Session, name: str) -> None:
-    """Install each wheel in a new environment and try it."""
+    """Install a wheel in a new environment and try it."""
     (file,) = DISTRIBUTIONS.glob(f"{name.replace('-', '_')}-*.whl")
     install_lean(session, str(file), *session.posargs)
     trial = Path(".ci", f"try_{name.replace('-', '_')}.py").resolve()
@@ -242,7 +242,7 @@ def build_site(session: nox.Session, *options: str) -> None:
         doctrees = f"--doctree-dir={SITE.with_name(f'doctrees-{language}')}"
         build = ("sphinx-build", *strict, jobs, doctrees, *options, "docs", str(site))
         session.run(*build, env={"SITE_LANGUAGE": language})
-    shutil.rmtree(SITE / "jupyter_execute", ignore_errors=True)  # left by MyST-NB
+    shutil.rmtree(SITE / "jupyter_execute", ignore_errors=True)  # beside a translation
     session.log(f"the site: {(SITE / 'index.html').resolve()}")
 
 

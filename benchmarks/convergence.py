@@ -371,7 +371,7 @@ def run(name: str, problem: Problem, seed: int) -> dict[str, object]:
 
 
 def read(path: Path) -> list[dict[str, object]]:
-    """Return the runs saved in the file `path`."""
+    """Return the runs saved in the file `path`; an empty list if there is no file."""
     runs: list[dict[str, object]] = []
     return json.loads(path.read_text("utf-8"))["runs"] if path.exists() else runs
 

@@ -238,7 +238,7 @@ def messages(p: Parts, x: Tensor) -> Tensor:
 
 
 def equilibrium(p: Parts, x: Tensor) -> Tensor:
-    """A deep equilibrium model, solved by 12 Newton steps from zero.
+    """Evaluate a deep equilibrium model by 12 Newton steps from zero.
 
     Gradients flow through all steps.
     """
@@ -326,7 +326,7 @@ def centred(p: Parts, x: Tensor) -> Tensor:
 
 
 def solver(p: Parts, x: Tensor) -> Tensor:
-    """Solve a linear system to which every row contributes."""
+    """Return a field to which every row contributes, depending on its distance."""
     return p.leave(torch.cdist(x, x + p.shift).exp().mean(1, keepdim=True))
 
 

@@ -257,7 +257,7 @@ def write(
     context: dict[str, Any],
     _tree: nodes.document | None,
 ) -> None:
-    """Write the notebook of each page that has one, and link under it to that."""
+    """Write the notebook of a page that has one, and add a download link to the page."""
     pages = _pages(app.env)
     if page in pages:
         said = messages(app.config, Path(app.srcdir), page)

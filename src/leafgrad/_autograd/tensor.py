@@ -261,7 +261,7 @@ def extent(size: int | torch.SymInt) -> int | str:
 
 
 def _nested_extent(tensor: torch.Tensor, dim: int) -> int | str:
-    """Return one size of a strided nested tensor, or a word for a size that varies."""
+    """Return one size of a strided nested tensor; "ragged" if it varies."""
     try:
         return extent(plain(tensor, "size")(dim))
     except RuntimeError:

@@ -244,7 +244,7 @@ class Session:
         elif self.recording is None and any(
             (one := get()) is not None and one.requires_grad is not flag
             for get, flag in self._flags
-        ):  # since the diagnosis, a tensor was frozen or unfrozen
+        ):  # a tensor was frozen or unfrozen since the diagnosis
             self._flags, self._wants_recording = [], self._recordings <= MOST_RECORDINGS
         try:
             yield

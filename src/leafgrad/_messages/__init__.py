@@ -81,7 +81,7 @@ def has_message(key: str) -> bool:
 
 
 def messages_of(table: str) -> dict[str, str]:
-    """Return all messages of a table by name, unfilled, for a script on a page."""
+    """Return all messages of a table by name, with their placeholders, for a script on a page."""
     keys = (key for key in _messages(ENGLISH) if key.rpartition(".")[0] == table)
     chosen = _messages(ENGLISH) | _messages(language())
     return {key.rpartition(".")[2]: chosen[key] for key in keys}

@@ -132,7 +132,7 @@ def _recording(*, values: bool) -> Iterator[Recording]:
     "call the compiled function inside of the `with record()` block",
 )
 def record(*, values: bool = False) -> AbstractContextManager[Recording]:
-    """Record which module and line of code creates each node, and which tensors are changed.
+    """Record the module and line of code that create each node, and all in-place writes.
 
     Only the thread that entered the block is recorded. Recordings can be nested, and exceptions
     propagate. The recording stores the sequence numbers of nodes, so it keeps no tensor and no

@@ -171,9 +171,9 @@ def detach_before(
 ) -> tuple[str | None, tuple[Edit, ...]]:
     """Return the code that detaches a carried state, and the edits that insert it.
 
-    The state is the variable that a line such as ``state = cell(x, state)`` reads and assigns. The
-    code is None if the line shows no state. There are no edits then, nor if the state may not be a
-    tensor.
+    The state is the variable that a line such as ``state = cell(x, state)`` reads and assigns. If
+    the line shows no state, the code is None. There are no edits if the state is a tuple, as of an
+    LSTM, or may not be a tensor.
     """
     statement = statement_at(source)
     if source is None or not isinstance(statement, ast.Assign | ast.AugAssign):

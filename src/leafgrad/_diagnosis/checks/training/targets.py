@@ -110,7 +110,7 @@ def _lines_to_detach(situation: Situation, leaves: dict[Node, str | None]) -> It
 
 
 def _columns(at: Source | None) -> object:
-    """Return the columns of a source, which differ for two expressions on one line."""
+    """Return a key that differs between two expressions even on the same line."""
     return at and (at, at.column, at.end_column)
 
 
