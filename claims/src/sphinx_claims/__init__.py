@@ -2,14 +2,14 @@
 
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:  # Sphinx is not needed to run pages
+if TYPE_CHECKING:  # Pages can be executed without Sphinx.
     from sphinx.application import Sphinx
 
 __all__ = ["setup"]
 
 
 def setup(app: "Sphinx") -> dict[str, Any]:
-    """Set up the Sphinx extension."""
-    from sphinx_claims._sphinx.extension import setup as set_up  # noqa: PLC0415 - and so here
+    """Register the Sphinx extension with `app`. Return its metadata for Sphinx."""
+    from sphinx_claims._sphinx.extension import setup as set_up  # noqa: PLC0415 - not needed to run pages
 
     return set_up(app)

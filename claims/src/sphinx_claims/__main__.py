@@ -14,7 +14,10 @@ INTERRUPTED, NO_READER = 130, 141  # the exit codes of shells for SIGINT and SIG
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return its exit status: 0 if everything is true, 1 if anything is not."""
+    """Run the command. Return its exit status: 0 if everything is true, 1 if not, 2 after an error.
+
+    The status is `INTERRUPTED` after Ctrl-C, and `NO_READER` if standard output was closed.
+    """
     options = _parser().parse_args(arguments)
     try:
         status: int = options.run(options)
@@ -33,29 +36,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _verify(options: argparse.Namespace) -> int:
-    from sphinx_claims._verify import verify  # noqa: PLC0415 - where it is asked for
+    from sphinx_claims._verify import verify  # noqa: PLC0415 - imported only for this command
 
     return 0 if verify(options.paths, options.json, update=options.update) else 1
 
 
 def _watch(options: argparse.Namespace) -> int:
-    from sphinx_claims._watching import watch  # noqa: PLC0415 - where it is asked for
+    from sphinx_claims._watching import watch  # noqa: PLC0415 - imported only for this command
 
-    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends it
+    with contextlib.suppress(KeyboardInterrupt):  # Ctrl-C ends the command
         watch(options.paths)
     return 0
 
 
 def _review(options: argparse.Namespace) -> int:
-    from sphinx_claims._review import review  # noqa: PLC0415 - where it is asked for
-    from sphinx_claims._verify import requested_pages  # noqa: PLC0415 - where it is asked for
+    from sphinx_claims._review import review  # noqa: PLC0415 - imported only for this command
+    from sphinx_claims._verify import requested_pages  # noqa: PLC0415 - imported only for this command
 
     is_done = review(*requested_pages(options.paths), options.language, accept=options.accept)
     return 0 if is_done else 1
 
 
 def _check(options: argparse.Namespace) -> int:
-    from sphinx_claims._check import check  # noqa: PLC0415 - where it is asked for
+    from sphinx_claims._check import check  # noqa: PLC0415 - imported only for this command
 
     return 0 if check(options.ids) else 1
 

@@ -17,7 +17,10 @@ from sphinx_claims._judging.report import red_lines
 
 
 def check(identifiers: Collection[str]) -> bool:
-    """Accept blind checks of the given claims if they pass; without ids, list waiting claims."""
+    """Accept the blind checks of the given claims if they pass. Return whether they did.
+
+    Without ids, print the claims that wait for a blind check, and return whether there are none.
+    """
     config = dataclasses.replace(read_config(Path()), docstrings=(), versions=None)
     found = {
         claim.id: (claim, f"{page.path}:{claim.line}", digest(page, claim))
@@ -41,7 +44,11 @@ def check(identifiers: Collection[str]) -> bool:
 
 
 def _accept(digests: dict[str, str], config: Config) -> bool:
-    """Run the pages with the checks of the given claims; if they pass, write the digests."""
+    """Run the pages with the blind checks of some claims; if all are true, write their digests.
+
+    Otherwise print the problems. Return whether all are true. `digests` maps the id of each claim
+    to its current digest, which is written to the option `:checks:` of its cells.
+    """
     cell = re.compile(rf"^(:checks: +({'|'.join(map(re.escape, digests))})) .*", re.MULTILINE)
     texts = {file: file.read_text(encoding="utf-8") for file in config.files()}
     held = {file: text for file, text in texts.items() if cell.search(text)}

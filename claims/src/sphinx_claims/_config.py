@@ -21,7 +21,7 @@ def relative_path(root: Path | str, file: Path | str) -> str:
 
 
 def install_hint(error: ModuleNotFoundError) -> str:
-    """Return a message that says how to install a missing module."""
+    """Return a message that says how to install the module that `error` misses."""
     package = "watchfiles" if error.name == "watchfiles" else "./claims"
     place = "" if error.name == "watchfiles" else " in a clone of leafgrad"
     return f"something is missing: run `python3 -m pip install {package}`{place}"
@@ -29,22 +29,26 @@ def install_hint(error: ModuleNotFoundError) -> str:
 
 TABLE = "[tool.claims]"
 FENCES = ("execute", "refuse", "show")
-"""What `python_fences` may say."""
+"""The values that `python_fences` may have."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """The pages (files and folders under `root`), the modules with docstrings, and the limits.
+    """The settings: the pages under `root`, the modules with docstrings, and options.
 
+    - `pages`: the files and folders to judge; `docstrings`: the modules whose docstrings to judge.
+    - `preload`: modules that are imported before pages run.
     - `translations`: the folder of the catalogues; `glossary`: the page that defines the terms.
     - `package`: the package whose version the ledger shows and `:since:` refers to.
+    - `documents`: the titles of the documents that claims name as sources, by their keys.
+    - `versions`: the folder with the verdicts of earlier runs on other versions of the package.
     - `python_fences`: how to treat plain Python fences, one of `FENCES`.
     - `scope`: the page that defines the words for the cases that claims cover.
     - `zoo`: a Python file that collects tensors, operations and modules that rules run over.
     - `shown_with`: environment variables for the outputs that readers see, not for the checks.
-
-    Claims without a kind, and rules and defaults without a blind check (a check written by
-    somebody who saw only the sentence), are counted or refused.
+    - `without_kind`: whether to count or to refuse claims without a kind.
+    - `unchecked`: whether to count or to refuse rules and defaults without a blind check, which is
+      a check written by somebody who saw only the sentence of the claim.
     """
 
     root: Path
@@ -68,18 +72,22 @@ class Config:
     shown_with: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def files(self) -> list[Path]:
-        """List the Markdown files of `pages`, except build outputs."""
+        """Return the Markdown files in `pages`, without build outputs."""
         return find_pages([self.root / page for page in self.pages])
 
     def beside(self) -> list[Path]:
-        """Return README.md beside pyproject.toml, unless `pages` contains it."""
+        """Return a list with the README.md beside pyproject.toml; empty if `pages` contains it."""
         named = {file.resolve() for file in self.files()}
         readme = self.root / "README.md"
         return [readme] if readme.is_file() and readme.resolve() not in named else []
 
 
 def read_config(start: Path) -> Config:
-    """Read `[tool.claims]` from the nearest pyproject.toml, from `start` upwards."""
+    """Return the settings in `[tool.claims]` of the nearest pyproject.toml, from `start` upwards.
+
+    Only files with this table count. If there is none, return the default settings with `start` as
+    root.
+    """
     for folder in (start.resolve(), *start.resolve().parents):
         table = _table(folder / "pyproject.toml")
         if table is not None:
@@ -88,7 +96,10 @@ def read_config(start: Path) -> Config:
 
 
 def find_pages(paths: Sequence[Path]) -> list[Path]:
-    """List the Markdown files in `paths`, files or folders, each once."""
+    """Return the Markdown files in `paths`, which are files or folders, each file once.
+
+    Raise an error if a path does not exist or a file is not Markdown.
+    """
     found: dict[Path, Path] = {}
     for path in paths:
         if not path.exists():
@@ -118,9 +129,9 @@ def _raise(error: OSError) -> NoReturn:
 
 
 def _table(file: Path) -> Any:
-    """Return the table of a pyproject.toml, or None."""
+    """Return the table `[tool.claims]` of a pyproject.toml, or None if it has none."""
     text = file.read_bytes() if file.is_file() else b""
-    if b"claims" not in text:  # errors in the tables of other tools are not reported
+    if b"claims" not in text:  # Do not report errors in the tables of other tools.
         return None
     try:
         return tomllib.loads(text.decode())["tool"]["claims"]
@@ -154,7 +165,7 @@ def _validate(table: Any, root: Path) -> Config:
 
 
 def is_flag(text: str) -> bool:
-    """Return whether `text` names an option flag of doctest, switched on or off."""
+    """Return whether `text` is an option flag of doctest, with or without + or - in front."""
     return text.lstrip("+-") in doctest.OPTIONFLAGS_BY_NAME
 
 

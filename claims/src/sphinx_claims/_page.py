@@ -1,4 +1,4 @@
-"""Data classes of a page: its executable steps and the claims that they prove."""
+"""The parts of a page: the steps that are executed, and the claims that they prove."""
 
 import bisect
 import dataclasses
@@ -26,6 +26,7 @@ class Problem:
 class Cell:
     """A `{code-cell}`: Python from `line` on, in a fence that opens on line `fence`.
 
+    - `raises`, `warns`: the exception or warning that the cell must cause, as `Type: pattern`.
     - `may_print`: a pattern of lines that a library may write directly to the file descriptors.
     - `exception_to`: the id of a claim to which this cell shows an exception, and its name.
     - `checks`: the id of a claim for which this cell is a blind check, and the digest that the
@@ -60,7 +61,10 @@ class Doctest:
     skip_if: str = ""
 
     def examples(self) -> list[tuple[int, doctest.Example]]:
-        """List the examples, each with its line of the page; ValueError if they are malformed."""
+        """Return the examples, each with its line of the page.
+
+        Raise ValueError if they are malformed.
+        """
         if self.is_code:
             wanted = doctest.DocTestParser().get_examples(f">>> _\n{self.output}")[0]
             example = doctest.Example(self.source, self.output, wanted.exc_msg)
@@ -69,7 +73,7 @@ class Doctest:
         return [(self.line + example.lineno, example) for example in examples]
 
     def python(self) -> list[tuple[int, str]]:
-        """List the line and source of each example; return an empty list if they are malformed."""
+        """Return the line and the code of each example, or an empty list if they are malformed."""
         try:
             return [(line, example.source) for line, example in self.examples()]
         except ValueError:
@@ -78,7 +82,7 @@ class Doctest:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Inline:
-    """An expression in a sentence: a `claim` must be True, a `value` is inserted."""
+    """An expression in a sentence. With the role `claim` it must be True; a `value` is inserted."""
 
     line: int
     role: str
@@ -90,14 +94,16 @@ KINDS = ("instance", "default", "rule")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A named sentence; all that runs before the next claim or heading is its evidence.
+    """A named sentence. All steps before the next claim or heading are its evidence.
 
-    - `since`, `until`: it holds on versions of the package from `since` on and before `until`.
+    - `since`, `until`: it is claimed for versions of the package from `since` on and before
+      `until`.
     - `kind`: one of `KINDS`.
     - `scope`: words that start with + (include a case) or - (exclude it).
     - `outside`: the words for the cases that it does not cover.
     - `exceptions`: the names of the exceptions to it that pages show.
-    - `digests`: its digests when blind checks of it were accepted.
+    - `digests`: the digests that it had when blind checks of it (see `Cell`) were accepted.
+    - `sources`: the documents that say the same.
     """
 
     line: int
@@ -130,7 +136,7 @@ class Heading:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Escape:
-    """Code that a page shows but does not execute; `because` is empty for a plain fence."""
+    """Code that a page shows but does not execute. `because` is the reason, empty for a fence."""
 
     line: int
     because: str
@@ -151,12 +157,12 @@ T = TypeVar("T", bound=Item)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Page:
-    """One page; `path` is the name under which it is reported.
+    """One page. `path` is the name under which it is reported.
 
     - `flags`, `setup`: doctest's option flags, and code that runs before the examples.
     - `module`: for a docstring, its module, whose names the examples can use.
     - `zoo`: Python code that defines the tensors, operations and modules that rules run over.
-    - `elsewhere`: claims of other pages for which this page has blind checks.
+    - `checked_elsewhere`: claims of other pages for which this page has blind checks (see `Cell`).
     """
 
     path: str
@@ -166,10 +172,10 @@ class Page:
     setup: str = ""
     module: str | None = None
     zoo: str | None = None
-    elsewhere: tuple[Claim, ...] = ()
+    checked_elsewhere: tuple[Claim, ...] = ()
 
     def of(self, kind: type[T]) -> tuple[T, ...]:
-        """Return the items of a kind, in the order of the page."""
+        """Return all items of this kind, in the order of the page."""
         return tuple(item for item in self.items if isinstance(item, kind))
 
     @functools.cached_property
@@ -183,23 +189,26 @@ class Page:
         return self.of(Claim)
 
     def span(self, claim: Claim) -> range:
-        """Return the lines of a claim and its evidence: up to the next claim or heading."""
+        """Return the lines of a claim and its evidence, up to the next claim or heading."""
         below = bisect.bisect(self._borders, claim.line)
         return range(claim.line, [*self._borders[below : below + 1], sys.maxsize][0])
 
     def evidence(self, claim: Claim) -> tuple[Step, ...]:
-        """Return the steps in the span of a claim."""
+        """Return the steps that are the evidence of a claim."""
         return self._evidence.get(claim.line, ())
 
     def claim_of(self, line: int) -> Claim | None:
-        """Return the claim whose span contains a line, or None."""
+        """Return the claim whose sentence or evidence contains a line, or None."""
         above = bisect.bisect(self._borders, line)
         return self._by_line.get(self._borders[above - 1]) if above else None
 
     def claim_about(self, step: Step) -> Claim | None:
-        """Return the claim for which a step is a blind check or, otherwise, evidence."""
+        """Return the claim for which a step is a blind check (see `Cell`), or else evidence.
+
+        Return None if there is no such claim.
+        """
         checked = step.checks[0] if isinstance(step, Cell) and step.checks else None
-        blind = (claim for claim in self.elsewhere if claim.id == checked)
+        blind = (claim for claim in self.checked_elsewhere if claim.id == checked)
         return next(blind, self.claim_of(step.line))
 
     @functools.cached_property

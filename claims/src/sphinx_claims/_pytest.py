@@ -1,6 +1,6 @@
-"""The pytest plugin: collect the pages in pyproject.toml, with one test item for each claim.
+"""The pytest plugin. It collects the pages in pyproject.toml, with one test item per claim.
 
-Large modules are imported when needed, so that other projects do not pay for them.
+Large modules are imported only when needed, to keep pytest fast in projects without such pages.
 """
 
 import difflib
@@ -13,13 +13,13 @@ import pytest
 
 from sphinx_claims._config import Config, install_hint, read_config
 
-if TYPE_CHECKING:  # the functions below import these when they run
+if TYPE_CHECKING:  # Functions below import these when they run.
     from sphinx_claims._judging.prover import Prover
     from sphinx_claims._judging.site import SiteVerdict
     from sphinx_claims._page import Page
 
 REST = "page"
-"""The item of what belongs to no claim; the id of a claim has a slash."""
+"""The name of the item for all checks outside claims. The id of a claim contains a slash."""
 
 _ANNOTATION = "annotation"
 
@@ -34,13 +34,16 @@ class _Project:
     @functools.cached_property
     def prover(self) -> "Prover":
         """Return the prover, which reads and judges the pages."""
-        from sphinx_claims._judging.prover import Prover  # noqa: PLC0415 - where it is asked for
+        from sphinx_claims._judging.prover import Prover  # noqa: PLC0415 - a large module
 
         return Prover(self.config)
 
     def judge(self, page: "Page", *, update: bool) -> "SiteVerdict":
-        """Judge a page; with `update`, rewrite its outdated outputs first."""
-        from sphinx_claims._update import update_outputs  # noqa: PLC0415 - imports much
+        """Judge a page and return the verdict.
+
+        With `update`, rewrite its outdated outputs first.
+        """
+        from sphinx_claims._update import update_outputs  # noqa: PLC0415 - a large module
 
         site = self.prover.judge([page])
         for diff in update_outputs(site, self.config.root)[0] if update else ():
@@ -50,24 +53,27 @@ class _Project:
         return site
 
     def close(self) -> None:
-        """End the processes."""
+        """End the worker processes."""
         if "prover" in vars(self):
             self.prover.close()
 
 
 _PROJECTS = pytest.StashKey[dict[Path, _Project | str]]()
-"""By folder: the project that its pages belong to, or what is wrong with its table."""
+"""For each folder: the project of its pages, or a message if its settings are invalid."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--update`."""
+    """Add the option `--update` to pytest."""
     told = "rewrite outdated outputs of pages and snapshots, and print the diff"
     parser.addoption("--update", action="store_true", help=told)
 
 
 @pytest.fixture
 def snapshot(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
-    """Return a function that compares a text with a file; with `--update`, it rewrites the file."""
+    """Return a function that fails if a text differs from the text in a file.
+
+    With `--update`, the function rewrites the file instead.
+    """
 
     def compare(file: Path, text: str) -> None:
         kept = file.read_text(encoding="utf-8") if file.is_file() else ""
@@ -84,19 +90,19 @@ def snapshot(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start with an empty mapping of projects."""
+    """Create an empty mapping from folders to projects."""
     config.stash[_PROJECTS] = {}
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """End the processes of all projects."""
+    """End the worker processes of all projects."""
     for project in config.stash[_PROJECTS].values():
         if isinstance(project, _Project):
             project.close()
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "_PageFile | None":
-    """Collect a page that the nearest pyproject.toml names, if its path was passed to pytest."""
+    """Return a collector for a Markdown file that the nearest pyproject.toml names, or None."""
     if file_path.suffix != ".md":
         return None
     projects = parent.config.stash[_PROJECTS]
@@ -110,7 +116,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "_PageFile
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Annotate the red lines on GitHub."""
+    """Print commands that annotate the problems on GitHub Actions."""
     for report in terminalreporter.getreports("failed"):
         for name, value in report.user_properties:
             if name == _ANNOTATION:
@@ -128,14 +134,14 @@ def _project(folder: Path, projects: dict[Path, _Project | str]) -> _Project | s
 
 
 class _PageFile(pytest.File):
-    """A page: executed once, when the first of its items runs."""
+    """Collects the items of a page. The page is executed once, when its first item runs."""
 
     def __init__(self, *, project: _Project | str, **options: Any) -> None:
         super().__init__(**options)
         self._project = project
 
     def collect(self) -> Iterator["_ClaimItem"]:
-        """Read the page, and yield an item for each claim and one for the rest."""
+        """Read the page. Yield an item for each claim, and one for everything outside claims."""
         if isinstance(self._project, str):
             raise self.CollectError(self._project)
         try:
@@ -151,7 +157,7 @@ class _PageFile(pytest.File):
 
 
 class _ClaimItem(pytest.Item):
-    """One claim of a page, or all checks of the page outside claims."""
+    """A test item: one claim of a page, or all checks of the page outside claims."""
 
     def __init__(
         self, *, line: int, judge: Callable[[], "SiteVerdict"], settings: Config, **options: Any
@@ -160,8 +166,12 @@ class _ClaimItem(pytest.Item):
         self._line, self._judge, self._settings = line, judge, settings
 
     def runtest(self) -> None:
-        """Fail with the red lines, without a traceback: they already name lines of the page."""
-        from sphinx_claims._judging.report import annotations, red_lines  # noqa: PLC0415 - as above
+        """Judge the page. Fail with the problems of this claim, or because it was not proven.
+
+        Skip the item if the claim is not for this version of the package. Failures have no
+        traceback, because they already name lines of the page.
+        """
+        from sphinx_claims._judging.report import annotations, red_lines  # noqa: PLC0415 - a large module
 
         try:
             site = self._judge()
@@ -180,5 +190,5 @@ class _ClaimItem(pytest.Item):
             pytest.skip(f"outside the versions of {package} that it is claimed for")
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Return the file, the line (counted from 0) and the name of the claim."""
+        """Return the file, the line (counted from 0) and the name of the item, for pytest."""
         return self.path, self._line - 1, self.name

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 @functools.lru_cache(maxsize=4096)
 def parse_python(source: str) -> ast.Module | None:
-    """Parse Python; return None if it is invalid."""
+    """Return the syntax tree of Python code, or None if it is invalid."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -18,13 +18,13 @@ def parse_python(source: str) -> ast.Module | None:
 
 
 def last_name(called: ast.expr) -> str:
-    """Return the last name of a dotted name or of the function of a call."""
+    """Return the last part of a dotted name. For a call, use the name of its function."""
     function = called.func if isinstance(called, ast.Call) else called
     return ast.unparse(function).rpartition(".")[2]
 
 
 def bound_names(nodes: Iterable[ast.AST]) -> set[str]:
-    """Return the names that statements bind: by assignment, import or definition."""
+    """Return the names that statements bind, by assignment, import or definition."""
     names: set[str] = set()
     for node in (node for outer in nodes for node in ast.walk(outer)):
         match node:

@@ -8,11 +8,11 @@ from sphinx_claims._page import Problem, Step
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Check:
-    """A comparison: an assert, a pin, an exception or an example.
+    """A comparison that a step made: an assert, a `#>` line, an exception or an example.
 
-    An assert in a function is on `line`; `asked` is the line that called the function. The check
-    is evidence for the claim of the calling line. A check of the kind `caught` was evaluated and
-    raised. Failures with the same `cause` are reported once.
+    If an assert is in a function, `line` is its own line, and `asked` is the line that called the
+    function. The check is evidence for the claim of the calling line. A check of the kind `caught`
+    was evaluated and raised an error. Failures with the same `cause` are reported once.
     """
 
     line: int

@@ -1,4 +1,4 @@
-"""`claims review LANGUAGE [PATHS]`: what only a reader can compare, side by side."""
+"""`claims review LANGUAGE [PATHS]`: show translations that nobody has compared yet."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +15,10 @@ from sphinx_claims._translating.translation import (
 
 
 def review(config: Config, files: Sequence[Path], language: str, *, accept: bool) -> bool:
-    """Print translations that wait for review; with `accept`, store them as reviewed."""
+    """Print the translations that nobody has compared. Return whether there are none.
+
+    With `accept`, store all of them as compared and return True.
+    """
     known = languages(config)
     if language not in known:
         have = f"there are {', '.join(known)}" if known else f"translations in {TABLE} names none"
@@ -32,7 +35,7 @@ def review(config: Config, files: Sequence[Path], language: str, *, accept: bool
 
 
 def _keep(config: Config, language: str, pages: Sequence[TranslatedPage]) -> None:
-    """Store all messages of the given pages as reviewed; drop messages that no longer exist."""
+    """Store all messages of the given pages as compared. Drop messages that no longer exist."""
     file = reviews_file(config, language)
     kept = dict(read_reviews(file))
     for page in pages:

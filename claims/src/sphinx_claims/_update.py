@@ -1,4 +1,4 @@
-"""Rewrite outdated outputs where they are shown: below examples, in pins, in `{testoutput}`.
+"""Rewrite outdated outputs on pages: below examples, in `#>` lines and in `{testoutput}`.
 
 If an example raises instead of printing, or the other way round, its output is not rewritten.
 """
@@ -17,12 +17,15 @@ from sphinx_claims._page import Cell, Doctest
 from sphinx_claims._record import Check, Record
 
 Place = tuple[str, int]
-"""Page and line of a check."""
+"""The path of a page, and the line of a check on it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class _Edit:
-    """Replace lines `first` to `end` (exclusive, from 0) by `new`, for the checks on `lines`."""
+    """A change of a file: the lines from `first` to before `end`, counted from 0, become `new`.
+
+    The change updates the checks on `lines`.
+    """
 
     first: int
     end: int
@@ -31,7 +34,10 @@ class _Edit:
 
 
 def update_outputs(site: SiteVerdict, root: Path) -> tuple[list[str], set[Place]]:
-    """Rewrite the files of `site`; return the diffs and the places of checks that are now true."""
+    """Rewrite outdated outputs in the files of `site`.
+
+    Return the diffs, and the places of the checks that are now true.
+    """
     found: dict[Path, list[tuple[str, _Edit]]] = defaultdict(list)
     texts: dict[Path, list[str]] = {}
     for verdict in site.pages:
@@ -75,7 +81,7 @@ def _edits(verdict: PageVerdict, text: Sequence[str]) -> Iterator[_Edit]:
 def _of_example(
     step: Doctest, line: int, example: doctest.Example, check: Check, text: Sequence[str]
 ) -> Iterator[_Edit]:
-    """Yield an edit of the output below an example, unless the file has changed since."""
+    """Yield the edit of the output below an example, unless the file has changed since."""
     if step.is_code:
         if not step.output_line:
             return
@@ -99,7 +105,7 @@ def _of_example(
 
 
 def _of_pins(step: Cell, record: Record, text: Sequence[str]) -> Iterator[_Edit]:
-    """Yield an edit for each pin of a cell; the last pin gets all remaining lines."""
+    """Yield an edit for each `#>` line of a cell. The last one gets all remaining lines."""
     pinned, shown = pins(step.source), shown_lines(record.outputs)
     for number, (index, _, _) in enumerate(pinned):
         place = step.line + index - 1

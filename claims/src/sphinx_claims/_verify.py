@@ -1,4 +1,4 @@
-"""Judge pages without building a site, and print a verdict for each."""
+"""`claims verify`: judge pages without building a site, and print a verdict for each."""
 
 import dataclasses
 import os
@@ -29,9 +29,10 @@ _COLOURS = {"true": 32, "false": 31}
 
 
 def verify(paths: Sequence[Path], json: Path | None, *, update: bool = False) -> bool:
-    """Judge `paths`, or the pages in pyproject.toml; print and return whether all are true.
+    """Judge `paths`, or the pages in pyproject.toml. Return whether everything is true.
 
-    With `update`, rewrite outdated outputs, print the diffs and count these outputs as true.
+    Print the verdicts and the problems. Write the ledger to the file `json` if it is given. With
+    `update`, rewrite outdated outputs, print the diffs, and count these outputs as true.
     """
     start = time.monotonic()
     if json is not None:
@@ -60,7 +61,10 @@ def verify(paths: Sequence[Path], json: Path | None, *, update: bool = False) ->
 
 
 def requested_pages(paths: Sequence[Path]) -> tuple[Config, list[Path]]:
-    """Return the settings and the pages to judge: `paths`, or the pages in pyproject.toml."""
+    """Return the settings and the pages to judge: `paths`, or else those in pyproject.toml.
+
+    Raise an error if there is nothing to judge.
+    """
     config = read_config(Path())
     if paths:
         return dataclasses.replace(config, docstrings=(), versions=None), find_pages(paths)
@@ -74,7 +78,7 @@ def requested_pages(paths: Sequence[Path]) -> tuple[Config, list[Path]]:
 
 
 def print_page(verdict: PageVerdict) -> None:
-    """Print the line of a page, its first word in colour on a terminal."""
+    """Print the verdict on a page. On a terminal, its first word is coloured."""
     line = page_line(verdict)
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         line = re.sub(r"^\w+", lambda word: f"\x1b[{_COLOURS[word[0]]}m{word[0]}\x1b[0m", line)
@@ -82,7 +86,7 @@ def print_page(verdict: PageVerdict) -> None:
 
 
 def print_red_lines(site: SiteVerdict, config: Config) -> None:
-    """Print every red line, on GitHub as an annotation too."""
+    """Print all problems of a site. On GitHub Actions, print annotations too."""
     red = list(red_lines(site))
     for line in (*red, *annotations(red, config.root)):
         print(line)

@@ -1,4 +1,4 @@
-"""Versions of the documented package, and the version range in which a claim holds."""
+"""Compare versions of the documented package with the version range of a claim."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ from sphinx_claims._page import Claim
 
 @dataclasses.dataclass(frozen=True)
 class Release:
-    """The version of the package that `[tool.claims]` names, as the pages import it."""
+    """The package that `[tool.claims]` names, and the version of it that pages import."""
 
     package: str
     version: str
@@ -19,7 +19,7 @@ class Release:
 
 
 def is_version(text: str) -> bool:
-    """Return whether `text` can be compared as a version."""
+    """Return whether `text` is a valid version without a local part such as `+cpu`."""
     try:
         return Version(text).local is None
     except InvalidVersion:
@@ -27,15 +27,15 @@ def is_version(text: str) -> bool:
 
 
 def is_before(since: str, until: str) -> bool:
-    """Return whether `since` is before `until`, so that the range is not empty."""
+    """Return whether the version `since` is before the version `until`."""
     return Version(since) < Version(until)
 
 
 def broken_bound(claim: Claim, version: str | None) -> str | None:
-    """Return which bound of `claim` excludes `version`, or None.
+    """Return the bound that excludes `version`, "since" or "until"; None if it is in the range.
 
-    The range includes `since` and excludes `until`, so that the next claim can start at `until`. A
-    pre-release comes before its release.
+    The range of `claim` includes `since` and excludes `until`, so that the next claim can start at
+    `until`. A pre-release comes before its release.
     """
     if version is not None and claim.since is not None and Version(version) < Version(claim.since):
         return "since"

@@ -17,7 +17,10 @@ _PAUSE = 50
 
 
 def watch(paths: Sequence[Path], saved: Iterable[set[Path]] | None = None) -> None:
-    """Judge `paths`, or the pages in pyproject.toml, and again after each save, until Control-C."""
+    """Judge `paths`, or the pages in pyproject.toml, and again after each save, until Ctrl-C.
+
+    `saved` yields the saved files; by default they are watched.
+    """
     with Watcher(paths) as watcher:
         watcher.judge(set())
         for files in watcher.saved() if saved is None else saved:
@@ -25,7 +28,7 @@ def watch(paths: Sequence[Path], saved: Iterable[set[Path]] | None = None) -> No
 
 
 class Watcher:
-    """Judges saved pages; after any other change, all pages in fresh processes."""
+    """Judges pages after they are saved. After any other change, judges all pages again."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = paths
@@ -40,13 +43,13 @@ class Watcher:
         self._forget()
 
     def saved(self) -> Iterable[set[Path]]:
-        """Yield saved files of Python, Markdown and TOML."""
+        """Yield the set of saved Python, Markdown and TOML files, after each save."""
         kinds = watchfiles.PythonFilter(extra_extensions=(".md", ".toml"))
         for changes in watchfiles.watch(*self._folders, watch_filter=kinds, step=_PAUSE):
             yield {Path(name).resolve() for _, name in changes}
 
     def judge(self, saved: set[Path]) -> None:
-        """Judge the saved pages; the first time and after an error, judge all pages."""
+        """Judge the saved pages. The first time and after an error, judge all pages."""
         try:
             self._judge(saved)
         except (OSError, RuntimeError, ValueError) as error:

@@ -13,7 +13,10 @@ RECORDER = "__claims_check__"
 
 
 def report(method: str, *arguments: ast.expr | bool | int | str) -> ast.Call:
-    """Build the call `RECORDER.method(arguments)`; wrap plain values in `ast.Constant`."""
+    """Build the syntax tree of the call `RECORDER.method(arguments)`.
+
+    Arguments that are not expressions become constants.
+    """
     called: ast.expr = ast.Name(RECORDER, ast.Load())
     for name in method.split("."):
         called = ast.Attribute(called, name, ast.Load())
@@ -23,10 +26,10 @@ def report(method: str, *arguments: ast.expr | bool | int | str) -> ast.Call:
 
 _SCOPED = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
 _ASSERTING = re.compile(r"assert\w*|gradcheck|gradgradcheck")
-"""The names of functions that raise where something is not as it must be."""
+"""The names of functions that raise an error if a check fails."""
 
 _EXPECTING = re.compile(r"raises|warns|deprecated_call|assert\w*")
-"""The names of contexts that raise where nothing else does."""
+"""The names of contexts that raise an error unless the code in them raises or warns."""
 
 _CHECKS = re.compile(rf"{_ASSERTING.pattern}|{_EXPECTING.pattern}")
 _OF_A_MACHINE = re.compile(
@@ -38,18 +41,21 @@ _OF_A_MACHINE = re.compile(
 
 
 def has_checks(source: str) -> bool:
-    """Return whether `source` may contain a check."""
+    """Return whether the Python code in `source` may contain a check, such as an assert."""
     return _CHECKS.search(source) is not None
 
 
 def report_checks(tree: ast.Module) -> ast.Module:
-    """Rewrite the checks in `tree` so that they report their results before they raise."""
+    """Rewrite the checks in `tree` so that they report their results before they raise.
+
+    The tree is modified in place and returned.
+    """
     _Reporting().visit(tree)
     return ast.fix_missing_locations(tree)
 
 
 def asserts(step: Step) -> tuple[tuple[int, str], ...]:
-    """List the line and the text of every check in a step of a page.
+    """Return the line and the text of every check in a step of a page.
 
     A check below a condition on the machine, as in `if sys.platform == "linux"`, is left out.
     """
@@ -63,7 +69,7 @@ def asserts(step: Step) -> tuple[tuple[int, str], ...]:
 
 
 def text_of_check(node: ast.AST) -> str | None:
-    """Return the text of a statement that is a check, or None."""
+    """Return the text of the check in a statement, or None if the statement is no check."""
     match node:
         case ast.Assert(test=test):
             return ast.unparse(test)
@@ -85,7 +91,7 @@ def _expects(call: ast.expr, at_least: int = 1) -> bool:
 
 
 def _unconditional(tree: ast.AST) -> list[ast.AST]:
-    """List the statements of `tree` outside conditions on the machine."""
+    """Return all nodes of `tree`, except expressions and those below conditions on the machine."""
     nodes = [tree]
     for node in nodes:
         if not (isinstance(node, ast.If) and _OF_A_MACHINE.search(ast.unparse(node.test))):
@@ -94,7 +100,7 @@ def _unconditional(tree: ast.AST) -> list[ast.AST]:
 
 
 def statements(tree: ast.AST) -> list[ast.AST]:
-    """List the statements in `tree`, the outer before the inner."""
+    """Return all nodes of `tree` except expressions, the outer before the inner."""
     nodes = [tree]
     for node in nodes:
         nodes += _below(node)
@@ -106,7 +112,7 @@ def _below(node: ast.AST) -> list[ast.AST]:
 
 
 def _sources(step: Step) -> Iterator[tuple[int, str]]:
-    """Yield the first line and the text of all statements in `step`."""
+    """Yield the first line and the text of each piece of Python code in `step`."""
     match step:
         case Cell():
             yield step.line, step.source
@@ -121,7 +127,7 @@ class _Reporting(ast.NodeTransformer):
             return node
         if isinstance(node, ast.Assert):
             return self.visit_Assert(node)
-        text = text_of_check(node)  # before it is rewritten
+        text = text_of_check(node)  # read the text before the node is rewritten
         rewritten = super().visit(node)
         if text is None:
             return rewritten
@@ -136,7 +142,7 @@ class _Reporting(ast.NodeTransformer):
 
 
 def _operands(test: ast.expr) -> ast.Lambda:
-    """Build `lambda: {text: value, ...}` for the subexpressions that explain a failure."""
+    """Build `lambda: {text: value, ...}` for the parts of `test` that explain a failure."""
     parts: list[ast.expr] = []
     if isinstance(test, ast.Compare):
         parts = [test.left, *test.comparators]

@@ -1,4 +1,4 @@
-"""Captures the output of a step, its warnings, and errors that Python only prints."""
+"""Capture the output of a step, its warnings, and errors that Python only prints."""
 
 import builtins
 import contextlib
@@ -21,7 +21,7 @@ from sphinx_claims._executing.raised import line_of
 from sphinx_claims._executing.streams import Descriptors, brief, text_stream
 
 LIMIT = 1_000_000
-"""How many characters a step may show: a page is something to read."""
+"""How many characters a step may show, because people read the page."""
 
 _LISTENERS = (
     (sys, "stdout"),
@@ -33,21 +33,22 @@ _LISTENERS = (
     (warnings, "showwarning"),
     (builtins, RECORDER),
 )
-"""What a page must leave in place: everything that goes wrong is heard through it."""
+"""What a page must not replace, because the capture finds errors through it."""
 
 Complaint = tuple[int | None, str]
 """A message, and the line of the page that caused it, if known."""
 
 
 class OutputCapture:
-    """Collects the outputs of a step, and complaints: errors that no exception reports.
+    """Collects the outputs of a step, and its complaints.
 
-    It listens during the whole process, because threads also run between steps. In a forked
-    process, its copy writes to the file descriptors instead.
+    A complaint is a message about an error that no exception reports. Capturing lasts as long as
+    the process, because threads also run between steps. In a forked process, the copy of this
+    object writes to the file descriptors instead.
     """
 
     def __init__(self, path: str, shown_with: Mapping[str, str]) -> None:
-        from IPython.core.formatters import DisplayFormatter  # noqa: PLC0415 - only pages need it
+        from IPython.core.formatters import DisplayFormatter  # noqa: PLC0415 - needed only to run pages
 
         self._path, self._shown_with = path, shown_with
         self._formatter = DisplayFormatter()
@@ -58,7 +59,7 @@ class OutputCapture:
     def capturing(self, may_print: str | None = None) -> Iterator[None]:
         """Capture one step, and restore the warning filters after it.
 
-        Lines that match `may_print` may be written to the file descriptors directly.
+        The step may write lines that match `may_print` directly to the file descriptors.
         """
         if self.is_copy:
             self._settle()
@@ -70,11 +71,11 @@ class OutputCapture:
 
     @property
     def is_copy(self) -> bool:
-        """Return whether this is a copy, in a process that the page forked."""
+        """Return whether this object is a copy in a process that the page forked."""
         return os.getpid() != self._process
 
     def show(self, value: object, output_type: str = "display_data") -> None:
-        """Add `value` to the outputs in every form that a notebook could show it in."""
+        """Add `value` to the outputs, in every format that a notebook could show."""
         data, metadata = self._formatter.format(value)  # type: ignore[no-untyped-call]
         output = {"output_type": output_type, "data": data, "metadata": metadata}
         if self._shown_with:
@@ -85,14 +86,14 @@ class OutputCapture:
             self.outputs.append(json.loads(text))
 
     def complain(self, text: str, line: int | None = None) -> None:
-        """Add a complaint."""
+        """Add a complaint about `line` of the page. In a forked process, print it instead."""
         if self.is_copy:
             os.write(2, f"{text}\n".encode())
         else:
             self.complaints.append((line, text))
 
     def forget(self) -> None:
-        """Empty everything that was collected."""
+        """Remove all outputs, warnings and complaints that were collected."""
         self.outputs: list[dict[str, Any]] = []
         self.warnings: list[warnings.WarningMessage] = []
         self.complaints: list[Complaint] = []
@@ -100,7 +101,7 @@ class OutputCapture:
         self.shown = 0
 
     def _settle(self) -> None:
-        """Redirect the standard streams of this process to files."""
+        """Make this process the one that captures: redirect its standard streams to files."""
         self._process = os.getpid()
         self._descriptors = Descriptors(LIMIT)
         self.forget()
@@ -136,7 +137,7 @@ class OutputCapture:
         return self.shown <= LIMIT
 
     def _print(self, usual: Callable[..., None], *values: object, **options: Any) -> None:
-        """Print twice: for the checks, and with the variables `shown_with` for the readers."""
+        """Print the values twice: for the checks, and, with `shown_with`, for the readers."""
         if options.get("file") is not None or sys.stdout is not self._stdout:
             return usual(*values, **options)
         checked, shown = io.StringIO(), io.StringIO()
@@ -156,7 +157,10 @@ class OutputCapture:
             self.outputs[-1]["shown"]["text"] += text if shown is None else shown
 
     def _as_output(self, emit: Callable[..., None]) -> Callable[..., None]:
-        """Wrap `emit` so that log messages below WARNING count as output, not as errors."""
+        """Return a wrapper of `emit` under which log messages below WARNING count as output.
+
+        Other messages to standard error count as errors.
+        """
 
         @functools.wraps(emit)
         def emitting(handler: logging.Handler, record: logging.LogRecord) -> None:
@@ -201,5 +205,5 @@ class OutputCapture:
 
 
 def _as_text(value: object) -> str:
-    """Convert a value that JSON cannot hold; images become Base64, as in notebooks."""
+    """Convert a value that JSON cannot represent to text: bytes, such as images, to Base64."""
     return b64encode(value).decode() if isinstance(value, bytes) else str(value)

@@ -27,7 +27,10 @@ _READ_FILE = re.compile(r"unclosed file <_io\.(?:BufferedReader |TextIOWrapper .
 def execute_cell(
     cell: Cell, namespace: dict[str, Any], path: str, capture: OutputCapture
 ) -> BaseException | None:
-    """Execute `cell` with the line numbers of `path`, show its last value, return its exception."""
+    """Execute `cell` under the line numbers of `path`. Return its exception, or None.
+
+    The value of its last expression is shown.
+    """
     try:
         tree = ast.parse("\n" * (cell.line - 1) + cell.source, filename=path)
         for line, objection in useless_checks(tree):
@@ -49,7 +52,10 @@ def execute_cell(
 
 
 def check_cell(cell: Cell, error: BaseException | None, capture: OutputCapture) -> Iterator[Check]:
-    """Compare the exception, warnings and output of `cell` with the declared ones."""
+    """Yield a check for each declaration of `cell`: its exception, warnings and `#>` lines.
+
+    `error` is the exception that the cell raised, or None.
+    """
     if cell.raises is not None:
         yield _check_declared("raises", cell.raises, [] if error is None else [error], cell.fence)
     if cell.warns is not None:
@@ -61,7 +67,7 @@ def check_cell(cell: Cell, error: BaseException | None, capture: OutputCapture) 
 def declared_outputs(
     cell: Cell, error: BaseException | None, capture: OutputCapture, path: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield the outputs for declared warnings and a declared exception."""
+    """Yield the outputs to show for declared warnings and for a declared exception of `cell`."""
     if cell.warns is not None:
         for warning in capture.warnings:
             text = describe(warning.message).partition(" (Triggered internally at ")[0]
@@ -75,7 +81,10 @@ def declared_outputs(
 def unexpected_error(
     cell: Cell, error: BaseException | None, asserted: Sequence[Check], path: str
 ) -> Iterator[Problem]:
-    """Yield an undeclared exception, unless a false assert raised it."""
+    """Yield a problem for an exception that `cell` does not declare.
+
+    Yield nothing if a false assert raised it, because `asserted` reports that already.
+    """
     if error is None or cell.raises is not None:
         return
     line = line_of(error, path) or cell.line
@@ -89,9 +98,10 @@ def unexpected_error(
 def undeclared_warnings(
     caught: list[warnings.WarningMessage], declared: str | None
 ) -> Iterator[warnings.WarningMessage]:
-    """Yield undeclared warnings, except those that Python hides by default.
+    """Yield the warnings in `caught` that do not match `declared`.
 
-    An example is the ResourceWarning about an unclosed file in `open("data.txt").read()`.
+    The ResourceWarning about an unclosed file in `open("data.txt").read()` is left out, because
+    Python hides it by default.
     """
     for warning in caught:
         if warning.category is ResourceWarning and _READ_FILE.match(str(warning.message)):
@@ -101,7 +111,7 @@ def undeclared_warnings(
 
 
 def pins(source: str) -> list[tuple[int, int, str]]:
-    """List the `#> text` comments of a cell: line and column from 0, and the text."""
+    """Return the `#> text` comments of a cell: the line and column, from 0, and the text."""
     found: list[tuple[int, int, str]] = []
     if "#>" not in source:
         return found
@@ -115,7 +125,7 @@ def pins(source: str) -> list[tuple[int, int, str]]:
 
 
 def remove_pins(source: str) -> str:
-    """Remove the `#>` comments, because the page shows the actual output."""
+    """Return the code of a cell without `#>` comments, because the page shows the actual output."""
     lines: list[str | None] = list(source.splitlines())
     for index, column, _ in pins(source):
         kept = (lines[index] or "")[:column].rstrip()
@@ -124,7 +134,7 @@ def remove_pins(source: str) -> str:
 
 
 def shown_lines(outputs: Iterable[dict[str, Any]]) -> list[str]:
-    """List the lines of text in the outputs of a cell."""
+    """Return the lines of text in the outputs of a cell."""
     texts = (out.get("text", out.get("data", {}).get("text/plain")) for out in outputs)
     return [line for text in texts if text for line in text.rstrip("\n").split("\n")]
 

@@ -1,4 +1,4 @@
-"""The `>>>` examples in the docstrings of a module's public names: each docstring is a page."""
+"""Find `>>>` examples in the docstrings of a module's public names. Each docstring is a page."""
 
 import ast
 import doctest
@@ -16,10 +16,10 @@ from sphinx_claims._python import parse_python
 
 
 def find_docstrings(module: str, root: Path) -> Iterator[Page]:
-    """Import `module`; yield a page for each public docstring with examples.
+    """Import `module` and yield a page for each public docstring with examples.
 
     Public names are those in `__all__`. Without `__all__`, they are the names without a leading
-    underscore that come from the same package.
+    underscore that come from the same package. Paths are relative to `root`.
     """
     public = importlib.import_module(module)
     things = [public, *(getattr(public, name, None) for name in _public_names(public))]
@@ -38,7 +38,10 @@ def find_docstrings(module: str, root: Path) -> Iterator[Page]:
 
 
 def _line_of(test: doctest.DocTest) -> int:
-    """Return the line where a docstring begins; doctest is wrong for decorated functions."""
+    """Return the line where a docstring begins. The line that doctest reports may be wrong.
+
+    It is wrong for decorated functions.
+    """
     near = (test.lineno or 0) + 1
     lines = _docstring_lines(test.filename or "").get(inspect.cleandoc(test.docstring or ""), [])
     return min(lines, key=lambda line: abs(line - near), default=near)
@@ -46,7 +49,7 @@ def _line_of(test: doctest.DocTest) -> int:
 
 @functools.cache
 def _docstring_lines(file: str) -> dict[str, list[int]]:
-    """Return the lines where each docstring of a file begins."""
+    """Return the lines where the docstrings of a file begin, by the text of the docstring."""
     lines: dict[str, list[int]] = {}
     tree = parse_python("".join(linecache.getlines(file)))
     for node in ast.walk(tree) if tree is not None else ():

@@ -32,7 +32,7 @@ _MESSAGES = re.compile(r"^[ |]*\| (\S.*\n)", re.MULTILINE)
 class ExampleRunner:
     """Runs the examples of a page in its `namespace`, under the page's own option flags.
 
-    If `is_told` returns True for an exception, a false assert was already reported for it.
+    `is_told` returns whether an exception comes from an assert that was already reported as false.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class ExampleRunner:
         self._causes = causes
 
     def run(self, step: Doctest) -> Iterator[Check | Problem]:
-        """Yield a check for each example with output, and problems."""
+        """Run the examples in `step`. Yield a check for each example with output, and problems."""
         if step.skip_if and eval(step.skip_if, self._namespace):
             return
         flags = _combine_flags(self._flags, step.options)
@@ -65,7 +65,7 @@ class ExampleRunner:
     def _compare(
         self, line: int, example: doctest.Example, flags: int, mode: str
     ) -> Iterator[Check]:
-        """Execute an example; yield a check if it has output to compare."""
+        """Execute an example. Yield a check if it has output to compare or fails."""
         shown, error = self._execute(line, example, mode)
         message = "" if error is None else _last_lines(error)
         if isinstance(error, BaseExceptionGroup) and (wanted := _group_messages(example.want)):
@@ -86,7 +86,10 @@ class ExampleRunner:
     def _execute(
         self, line: int, example: doctest.Example, mode: str
     ) -> tuple[str, BaseException | None]:
-        """Execute an example on a line of its page; return its output and its exception."""
+        """Execute an example on `line` of its page.
+
+        Return its output, and its exception or None.
+        """
         shown = io.StringIO()
         imported = {
             feature.compiler_flag
@@ -109,7 +112,7 @@ class ExampleRunner:
 
 
 def _combine_flags(flags: int, options: Iterable[str]) -> int:
-    """Return `flags` with `NAME` and `+NAME` switched on and `-NAME` switched off."""
+    """Return `flags` with each option applied: `NAME` or `+NAME` switches on, `-NAME` off."""
     for option in options:
         flag = doctest.OPTIONFLAGS_BY_NAME[option.lstrip("+-")]
         flags = flags & ~flag if option.startswith("-") else flags | flag
@@ -117,7 +120,7 @@ def _combine_flags(flags: int, options: Iterable[str]) -> int:
 
 
 def _last_lines(error: BaseException) -> str:
-    """Return the traceback below its frames; for a SyntaxError, without the source line."""
+    """Return the part of a traceback below its frames. For a SyntaxError, omit the source line."""
     lines = traceback.format_exception_only(error)
     if isinstance(error, SyntaxError):
         name = type(error).__qualname__
@@ -127,7 +130,10 @@ def _last_lines(error: BaseException) -> str:
 
 
 def _group_messages(text: str) -> str:
-    """Return the messages in the traceback of an exception group, which doctest cannot read."""
+    """Return the messages in `text` if it is the traceback of an exception group, else "".
+
+    doctest cannot read such a traceback.
+    """
     is_group = text.lstrip().startswith("+ Exception Group Traceback")
     return "".join(_MESSAGES.findall(text)) if is_group else ""
 

@@ -34,13 +34,13 @@ from sphinx_claims._record import Check, Record
 
 
 def begin() -> None:
-    """Unregister exit functions of modules that were imported before the page ran."""
+    """Unregister the exit functions of modules that were imported before the page ran."""
     atexit._clear()  # noqa: SLF001 - as multiprocessing does after a fork
 
 
 def end() -> None:
-    """Wait for threads and processes, and call the exit functions."""
-    threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 - ends idle executors too
+    """Wait for threads and child processes to end, and call the exit functions."""
+    threading._shutdown()  # type: ignore[attr-defined] # noqa: SLF001 - it ends idle executors too
     for process in multiprocessing.active_children():
         if not process.daemon:
             process.join()
@@ -51,7 +51,10 @@ _LONGEST = 500
 
 
 def execute_page(page: Page, directory: Path, shown_with: Mapping[str, str]) -> Iterator[Record]:
-    """Execute the steps of `page` in `directory`; yield a record after each step."""
+    """Execute the steps of `page` in the folder `directory`. Yield the record of each step.
+
+    `shown_with` contains environment variables for the outputs that readers see.
+    """
     os.chdir(directory)
     remember_lines(page)
     page_run = PageRun(page, shown_with)
@@ -67,7 +70,7 @@ class PageRun:
     def __init__(self, page: Page, shown_with: Mapping[str, str]) -> None:
         begin()
         path, self._setup = page.path, page.setup
-        if path.endswith(".md"):  # imports of a module do not start in its own folder
+        if path.endswith(".md"):  # A page imports from its own folder, a docstring does not.
             sys.path.insert(0, str(Path.cwd()))
         self._path = path
         self._recorder = Recorder(path)
@@ -98,7 +101,7 @@ class PageRun:
         return self._complete_record(record, step)
 
     def closing(self) -> Record:
-        """Run exit functions and finalizers, and return their problems."""
+        """Run exit functions and finalizers, and return a record with their problems."""
         with self._capture.capturing():
             end()
             self._namespace = _as_main(self._path)
@@ -164,7 +167,7 @@ class PageRun:
         return Record(checks=(check,))
 
     def _take_asserts(self, step: Step | None) -> tuple[Check, ...]:
-        """Return the asserts evaluated since the last step, assigned to `step`."""
+        """Return the asserts that were evaluated since the last step, as checks of `step`."""
         return tuple(_assign_to_step(step, check) for check in self._recorder.take())
 
     def _complete_record(self, record: Record, step: Step | None) -> Record:
@@ -196,7 +199,7 @@ def _as_main(path: str, module: str | None = None) -> dict[str, object]:
     """Replace `__main__` by a new module with the names of `module`.
 
     Returns:
-        Its namespace.
+        The namespace of the new module.
     """
     main = types.ModuleType("__main__")
     names = vars(importlib.import_module(module)) if module else {}
@@ -209,7 +212,10 @@ def _as_main(path: str, module: str | None = None) -> dict[str, object]:
 
 
 def _assign_to_step(step: Step | None, check: Check) -> Check:
-    """Assign a check in a function to the step that called the function."""
+    """Return `check` as evidence of the right step.
+
+    If the check is in a function, that is the step that called the function.
+    """
     if step is None or check.line in range(step.line, step.line + len(step.source.splitlines())):
         return dataclasses.replace(check, asked=None)
     if isinstance(step, Cell) or check.asked in range(
@@ -226,7 +232,7 @@ def _brief(problem: Problem) -> Problem:
 
 
 def remember_lines(page: Page) -> None:
-    """Register the cells in `linecache`, so that tracebacks and `inspect` find their source."""
+    """Store the code of the cells in `linecache`, so that tracebacks and `inspect` find it."""
     lines: list[str] = []
     for cell in (step for step in page.steps if isinstance(step, Cell)):
         lines += ["\n"] * (cell.line - 1 - len(lines))

@@ -1,4 +1,4 @@
-"""The process from which all pages are forked, after it has imported all modules.
+"""The process from which the processes of all pages are forked. It has imported all modules.
 
 Usage: `python -m sphinx_claims._executing.forkserver SOCKET MODULE...`. For each pair of file
 descriptors received on the socket, it forks a supervisor, which forks the process of one job.
@@ -37,7 +37,10 @@ def serve(control: socket.socket) -> None:
 
 
 def _supervise(orders: Connection, messages: Connection) -> None:
-    """Run one job in a new process; send its exit code, or None after a timeout."""
+    """Run one job in a new process. Send its exit code to `orders`, or None after a timeout.
+
+    The job sends its messages to `messages`.
+    """
     function, arguments, seconds = orders.recv()
     job = os.fork()
     if job == 0:

@@ -7,7 +7,7 @@ from sphinx_claims._executing.asserts import statements
 
 
 def useless_checks(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield the line and the reason for each check in `tree` that cannot fail."""
+    """Yield the line and an objection for each assert in `tree` that cannot fail."""
     for node in statements(tree):
         if isinstance(node, ast.Assert) and (reason := _reason(node.test)):
             yield node.lineno, f"this check is no evidence: {reason}: {ast.unparse(node.test)}"

@@ -48,27 +48,27 @@ _LARGEST_FILE = 2**30
 
 @dataclasses.dataclass(frozen=True)
 class JobEnd:
-    """The last message of a job that returned or raised an exception."""
+    """The last message of a job. `failure` describes its exception, or is None if it returned."""
 
     failure: str | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The messages of a job, and the reason if it ended too early."""
+    """The messages of a job. `failure` says why it ended too early, or is None."""
 
     messages: tuple[Any, ...]
     failure: str | None
 
 
 def import_all(preload: Iterable[str]) -> None:
-    """Import `preload` and the modules that every page needs; exit if an import fails."""
+    """Import `preload` and the modules that every page needs. Exit if an import fails."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for module in (*_ALWAYS, *preload):
             try:
                 importlib.import_module(module)
-            except BaseException as error:  # noqa: BLE001 - whatever a module does, one line says it
+            except BaseException as error:  # noqa: BLE001 - any error is reported in one line
                 sys.exit(
                     f"preload in [tool.claims]: {module} cannot be imported: {describe(error)}"
                 )
@@ -84,7 +84,10 @@ def limit_files() -> None:
 def run_job(
     send: Callable[[Any], None], function: Callable[..., Iterator[Any]], arguments: tuple[Any, ...]
 ) -> NoReturn:
-    """Send the messages and the end of a job, then exit the process."""
+    """Call `function` and send each message that it yields, and then a `JobEnd`.
+
+    Exit the process.
+    """
     itself, failure = os.getpid(), None
     try:
         for message in function(*arguments):
@@ -96,14 +99,17 @@ def run_job(
 
 
 def _send_as(itself: int, send: Callable[[Any], None], message: Any) -> None:
-    """Send a message from the job with process id `itself`; exit if this is a forked child."""
+    """Send a message if this process has the id `itself`. Otherwise exit: it is a forked child."""
     if os.getpid() != itself:
         os._exit(0)
     send(message)
 
 
 def outcome(messages: tuple[Any, ...], code: int | None, seconds: float) -> Outcome:
-    """Return the outcome of a job from its messages and its exit code (None after a timeout)."""
+    """Return the outcome of a job from its messages and its exit code (None after a timeout).
+
+    `seconds` is the time limit, for the message about a timeout.
+    """
     if messages and isinstance(messages[-1], JobEnd):
         return Outcome(messages=messages[:-1], failure=messages[-1].failure)
     if code is None:

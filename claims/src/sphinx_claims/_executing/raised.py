@@ -14,7 +14,10 @@ class Causes:
         self._by_name: dict[str, str] = {}
 
     def of(self, error: BaseException, source: str, line: int) -> str:
-        """Return a key for the cause of `error`, which `source` raised on `line`."""
+        """Return a key for the cause of `error`. Errors with the same key have the same cause.
+
+        `source` is the code that raised the error, on `line`.
+        """
         cause = f"line {line}"
         if isinstance(error, NameError | ModuleNotFoundError) and error.name:
             cause = self._by_name.setdefault(error.name, f"name {error.name}")
@@ -26,16 +29,16 @@ class Causes:
 
 
 def describe(error: object) -> str:
-    """Return the line that Python prints last for `error`."""
+    """Return the last line that Python prints for the exception `error`: its type and message."""
     try:
         message = str(error).strip()
-    except Exception as another:  # noqa: BLE001 - whatever the page made of its exceptions
+    except Exception as another:  # noqa: BLE001 - a page may define any exception
         message = f"(its message raises {type(another).__name__})"
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 
 def line_of(error: BaseException | None, path: str) -> int | None:
-    """Return the line of the file `path` that raised `error`; None if no line of it did."""
+    """Return the line of the page `path` that raised `error`, or None if no line of it did."""
     if isinstance(error, SyntaxError) and error.filename == path:
         return error.lineno
     frames = traceback.extract_tb(error.__traceback__ if error is not None else None)
@@ -44,7 +47,7 @@ def line_of(error: BaseException | None, path: str) -> int | None:
 
 
 def line_on_page(path: str, filename: str, line: int | None) -> int | None:
-    """Translate a line of code to a line of the page `path`, or None for other files.
+    """Return the line of the page `path` for a line of the file `filename`, None for other files.
 
     As in doctest, each example is a separate file. Its name contains the line where it begins.
     """

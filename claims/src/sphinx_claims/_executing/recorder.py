@@ -1,4 +1,4 @@
-"""Collects the checks of a page, in the page's process and in forked ones."""
+"""Collect the checks of a page, in the page's process and in forked ones."""
 
 import contextlib
 import io
@@ -23,10 +23,10 @@ _ALWAYS_TRUE = frozenset(
 
 
 class Recorder:
-    """Stores evaluated checks, also from forked processes, until `take` returns them.
+    """Collects the results of checks, also from forked processes, until `take` returns them.
 
-    A check in a function is recorded at the line of the cell that calls the function.
-    In a forked process, its copy writes the checks to a shared file.
+    A check in a function is evidence for the cell that calls the function. In a forked process, the
+    copy of the recorder writes the checks to a shared file.
     """
 
     def __init__(self, path: str) -> None:
@@ -34,7 +34,7 @@ class Recorder:
         self.settle()
 
     def settle(self) -> None:
-        """Make this process the owner, which collects the checks."""
+        """Make this process the owner of the recorder, and start without checks."""
         self._process = os.getpid()
         self._checks: deque[Check] = deque()
         self._elsewhere = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
@@ -42,13 +42,16 @@ class Recorder:
         self._false: set[int] = set()
 
     def close(self) -> None:
-        """Close and remove the temporary files."""
+        """Close the temporary file, which removes it."""
         self._elsewhere.close()
 
     def asserting(
         self, line: int, text: str, test: object, operands: Callable[[], dict[str, Any]]
     ) -> bool:
-        """Record an assert; if it failed, call `operands` for the values of its parts."""
+        """Record an assert and return whether it passed.
+
+        If it failed, call `operands` for the values of its parts.
+        """
         passed = bool(test)
         found = "" if passed else _format_operands(operands)
         kind = type(test).__name__
@@ -59,7 +62,7 @@ class Recorder:
 
     @contextlib.contextmanager
     def calling(self, line: int, text: str) -> Iterator[None]:
-        """Record a call that raises if its check fails, such as `assert_allclose`."""
+        """Record a call that raises an error if its check fails, such as `assert_allclose`."""
         try:
             yield
         except BaseException:
@@ -72,7 +75,7 @@ class Recorder:
         return isinstance(error, AssertionError) and line_of(error, self._path) in self._false
 
     def take(self) -> list[Check]:
-        """Return the recorded checks and remove them."""
+        """Return all recorded checks and remove them from the recorder."""
         taken = [*self._read_forked()]
         while self._checks:
             taken.append(self._checks.popleft())
@@ -83,7 +86,7 @@ class Recorder:
         self._checks.extend(checks)
 
     def note_rule(self, text: str, found: str) -> None:
-        """Record the result of a rule over the zoo; `found` describes where it is false."""
+        """Record the result of a rule. `found` says for what it is false; "" means true."""
         line = self._asking() or 1
         self._note(line, text, kind="rule", passed=not found, found=found)
 
@@ -96,7 +99,7 @@ class Recorder:
         self._keep(Check(line=line, kind=kind, text=text, passed=passed, found=found, asked=asked))
 
     def _asking(self) -> int | None:
-        """Return the line of the cell that is running, or None in a thread."""
+        """Return the line of the cell that is running, or None in a thread that is in no cell."""
         frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented
         while frame is not None:
             line = line_on_page(self._path, frame.f_code.co_filename, frame.f_lineno)
@@ -127,5 +130,5 @@ def _format_operands(operands: Callable[[], dict[str, Any]]) -> str:
     brief.maxother = brief.maxstring = brief.maxlong = 80
     try:
         return ", ".join(f"{text} is {brief.repr(value)}" for text, value in operands().items())
-    except Exception:  # noqa: BLE001 - the page is red already; its parts are only an explanation
+    except Exception:  # noqa: BLE001 - the check has failed; this only explains it
         return ""

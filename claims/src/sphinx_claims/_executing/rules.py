@@ -1,7 +1,7 @@
-"""Rules: predicates that run over all members of the zoo that their nouns select.
+"""Run rules over the zoo: the collection of tensors, operations and modules (its members).
 
-The zoo is the collection of tensors, operations and modules that rules run over. Members outside
-the scope of the claim are left out.
+A rule is a predicate and one or more nouns, such as "leaf". It is called with all members of the
+zoo that its nouns select. Members outside the scope of the claim are left out.
 """
 
 import dataclasses
@@ -23,11 +23,15 @@ _EVERY = r"\b(?:an?|all|any|each|every|no)\s+(?:[\w-]+\s+)?"
 Predicate = Callable[..., object]
 Names = tuple[str, ...]
 Member = tuple[str, Callable[..., Any]]
-"""The name of a situation, and its function."""
+"""The name of a member, and the function that makes it."""
 
 
 class ForAll:
-    """Runs predicates over the zoo that `source` defines, limited to the scope of a `claim`."""
+    """The decorator `for_all`: runs predicates over members of a zoo.
+
+    `source` is the Python code that defines the zoo. Members outside the scope of `claim` are left
+    out.
+    """
 
     def __init__(self, source: str | None, recorder: Recorder) -> None:
         self._source, self._recorder = source, recorder
@@ -35,7 +39,7 @@ class ForAll:
         self.claim: Claim | None = None
 
     def __call__(self, *nouns: str) -> Callable[[Predicate], Predicate]:
-        """Run the decorated predicate at once over the members of some nouns."""
+        """Return a decorator that runs a predicate over the members that `nouns` select."""
         if self._source is None or self.claim is None:
             raise RuntimeError("for_all needs a claim, and zoo in [tool.claims]")
         if not self._zoo:
@@ -58,7 +62,7 @@ class ForAll:
         return run
 
     def _members(self, noun: str) -> Iterator[Member]:
-        """Yield the members of the zoo that a noun selects and that the claim covers."""
+        """Yield the members of the zoo that `noun` selects and that the claim covers."""
         if noun not in self._zoo["NOUNS"]:
             raise ValueError(f"a noun is one of {', '.join(self._zoo['NOUNS'])}, not {noun!r}")
         outside = self.claim.outside if self.claim else frozenset()
@@ -69,7 +73,11 @@ class ForAll:
     def _ask(
         self, predicate: Predicate, chosen: Sequence[Sequence[Member]]
     ) -> tuple[dict[str, list[Names]], list[Names]]:
-        """Return the false combinations, grouped by reason, and all that evaluated a check."""
+        """Call a predicate with all combinations of members.
+
+        `chosen` contains the members per noun.
+        Return the combinations for which it is false, by reason, and all that evaluated a check.
+        """
         red: defaultdict[str, list[Names]] = defaultdict(list)
         kept, checked = self._recorder.take(), []
         for combination in itertools.product(*chosen):
@@ -88,7 +96,10 @@ class ForAll:
         return red, checked
 
     def _reason(self, predicate: Predicate, combination: Sequence[Member]) -> str | None:
-        """Call a predicate; return its exception, unless the combination does not apply."""
+        """Call a predicate. Return a text about its exception, or None.
+
+        Return None also if the zoo raised NotImplementedError: then the combination does not apply.
+        """
         try:
             predicate(*(function for _, function in combination))
         except Exception as error:  # noqa: BLE001 - whatever it is, the rule fails here
@@ -99,15 +110,16 @@ class ForAll:
 
 
 def _caught(check: Check) -> Check:
-    """Return a false check marked as evaluated only, because the rule reports the failure."""
+    """Return a copy of a false check marked as evaluated only. The rule reports the failure."""
     return dataclasses.replace(check, kind="caught", passed=True)
 
 
 def _unnamed(claim: Claim | None, nouns: Sequence[str], words: Mapping[str, str]) -> Iterator[str]:
-    """Yield the nouns that a rule does not name, and the one that it is about if it is not asked.
+    """Yield the objections to the nouns of a rule, compared with the sentence of its claim.
 
-    A rule is about the first noun that follows an article or a word such as "every": "the gradient
-    of a leaf" is about leaves.
+    Each noun must occur in the sentence. The noun that the sentence is about must be among them:
+    the first noun that follows an article or a word such as "every". "The gradient of a leaf" is
+    about leaves. `words` maps each noun to a pattern.
     """
     if claim is None or claim.kind != "rule":
         return
@@ -126,7 +138,7 @@ def _unnamed(claim: Claim | None, nouns: Sequence[str], words: Mapping[str, str]
 
 
 def _named(red: Iterable[Names]) -> str:
-    """Name the members in some combinations: each of the last noun, and what it fails with."""
+    """Return the names in some combinations as text: each last member, with what it fails with."""
     by_last: defaultdict[str, list[str]] = defaultdict(list)
     for *others, last in red:
         by_last[last].append(" × ".join(others))

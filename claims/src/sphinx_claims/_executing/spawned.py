@@ -1,8 +1,9 @@
-"""Run each job in a new process, where processes cannot be forked.
+"""Run each job in a newly started process, for systems on which forking is not safe.
 
-That is slower, and as right. It is started as `python -m sphinx_claims._executing.spawned`: the
-order comes on standard input, and what was standard output takes the messages, one pickle after
-the other. The first is None: everything is imported, and the time of the job begins.
+This is slower than forking, with the same results. The process is started as
+`python -m sphinx_claims._executing.spawned`. It reads the job from standard input. It writes
+messages to the original standard output, one pickle after another. The first message is None. It
+means that all modules are imported and the time of the job begins.
 """
 
 import contextlib
@@ -22,7 +23,7 @@ _COMMAND = (sys.executable, "-P", "-m", "sphinx_claims._executing.spawned")
 
 
 class SpawnedWorkers(Workers):
-    """A context in which jobs run, each in a process that imports `preload` before it begins."""
+    """A context in which jobs run, each in a new process that imports `preload` first."""
 
     def __init__(self, preload: Sequence[str]) -> None:
         self._preload = tuple(preload)
@@ -39,7 +40,7 @@ class SpawnedWorkers(Workers):
             _kill(process)
 
     def run(self, job: Callable[..., Iterator[Any]], *arguments: Any, seconds: float) -> Outcome:
-        """Run `job(*arguments)` for at most `seconds`; return what it yielded until it ended."""
+        """Run `job(*arguments)` for at most `seconds`. Return the messages that it yielded."""
         if self._is_stopped:
             raise RuntimeError("nothing is executed any more: it was stopped")
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
@@ -47,7 +48,7 @@ class SpawnedWorkers(Workers):
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**QUIET, **os.environ, **STRICT},
-            start_new_session=True,  # Ctrl-C is for this process
+            start_new_session=True,  # Ctrl-C must reach this process only
         )
         self._processes.add(process)
         is_late = Event()
@@ -67,14 +68,14 @@ KINDS = {"fork": Workers, "spawn": SpawnedWorkers}
 
 
 def workers(preload: Sequence[str], kind: str | None) -> Workers:
-    """Start workers of a `kind`, by default the fastest safe one."""
+    """Start and return workers of a `kind`: "fork" or "spawn", by default `usual_kind`."""
     return KINDS[kind or usual_kind()](preload)
 
 
 def usual_kind() -> str:
-    """Return the fastest kind that is safe on this system.
+    """Return "fork" or "spawn": the fastest kind of workers that is safe on this system.
 
-    On macOS a forked process may crash in the system's libraries, which NumPy computes with.
+    On macOS, a forked process may crash in the system libraries that NumPy uses.
     """
     return "fork" if hasattr(os, "fork") and sys.platform != "darwin" else "spawn"
 
@@ -82,7 +83,7 @@ def usual_kind() -> str:
 def _communicate(
     process: subprocess.Popen[bytes], order: tuple[Any, ...], timer: Timer
 ) -> tuple[Any, ...]:
-    """Send a process its job, start `timer` when the job begins, and return its messages."""
+    """Send a process its job, and return the messages of the job. Start `timer` when it begins."""
     if process.stdin is None or process.stdout is None:
         raise ValueError("a process must have both pipes")
     with process.stdout as messages:
@@ -97,11 +98,11 @@ def _communicate(
 
 
 def _receive(messages: IO[bytes], most: int = sys.maxsize) -> Iterator[Any]:
-    """Yield at most `most` messages; stop at the last one or at the first unreadable one."""
+    """Yield at most `most` messages. Stop after a `JobEnd`, or before an unreadable message."""
     for _ in range(most):
         try:
-            message = pickle.load(messages)  # noqa: S301 - of our own process, as pages are
-        except Exception:  # noqa: BLE001 - that is its end
+            message = pickle.load(messages)  # noqa: S301 - sent by our own process
+        except Exception:  # noqa: BLE001 - an unreadable message ends the job
             return
         yield message
         if isinstance(message, JobEnd):
@@ -115,12 +116,12 @@ def _end_late(process: subprocess.Popen[bytes], is_late: Event) -> None:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and all that it has started."""
+    """Kill a process and all processes that it has started."""
     if hasattr(os, "killpg"):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
     elif process.poll() is None:
-        command = ["taskkill", "/F", "/T", "/PID", str(process.pid)]  # of Windows
+        command = ["taskkill", "/F", "/T", "/PID", str(process.pid)]  # a command of Windows
         with contextlib.suppress(OSError):
             subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - its own child
     process.kill()

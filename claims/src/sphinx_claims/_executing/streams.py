@@ -12,13 +12,13 @@ NAMES = {1: "standard output", 2: "standard error"}
 
 
 def text_stream(number: int, receive: Callable[[str], None]) -> io.TextIOWrapper:
-    """Return a text stream for descriptor `number` that passes what is written to `receive`."""
+    """Return a text stream for descriptor `number`. It calls `receive` with each text."""
     raw = _Receiving(number, receive)
     return io.TextIOWrapper(raw, "utf-8", newline="\n", write_through=True)
 
 
 class _Receiving(io.RawIOBase):
-    """The byte stream under a text stream; it passes text to `receive`."""
+    """A byte stream that decodes what is written to it and calls `receive` with the text."""
 
     def __init__(self, number: int, receive: Callable[[str], None]) -> None:
         super().__init__()
@@ -37,22 +37,25 @@ class _Receiving(io.RawIOBase):
 
 
 def brief(text: str) -> str:
-    """Return the first and the last line of `text`, shortened."""
+    """Return the first and the last line of `text` as one shortened line."""
     first, *_, last = text.splitlines() * 2
     return textwrap.shorten(first if first == last else f"{first} ... {last}", 200)
 
 
 class Descriptors:
-    """Temporary files in place of descriptors 1 and 2, which collect what bypasses Python."""
+    """Temporary files in place of descriptors 1 and 2, for output that bypasses Python's streams.
+
+    Only the first `limit` bytes of each are read.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._beneath = {number: _redirect(number) for number in NAMES}
 
     def take(self, may_print: str | None) -> Iterator[str]:
-        """Yield a complaint about each that was written to or replaced, and put it right.
+        """Yield a complaint for each descriptor that was written to or replaced, and restore it.
 
-        It is none of a line that matches `may_print`.
+        Lines that match `may_print` are allowed.
         """
         for number, file in self._beneath.items():
             file.seek(0)

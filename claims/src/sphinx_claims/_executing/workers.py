@@ -15,7 +15,7 @@ from sphinx_claims._executing.job import Outcome, outcome
 
 QUIET = {"OMP_NUM_THREADS": "1", "MPLBACKEND": "agg"}
 _LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
-"""Of memory, where Linux has them: there is less to copy for each process that is forked."""
+"""Ask Linux for large memory pages, because forking then has less to copy."""
 
 STRICT = {
     "PYTHONHASHSEED": "",  # a page must not depend on the order of a set
@@ -27,7 +27,7 @@ STRICT = {
 
 
 class Workers:
-    """A context in which jobs run, each in a fresh copy of a process that imported `preload`."""
+    """A context in which jobs run, each forked from a process that has imported `preload`."""
 
     def __init__(self, preload: Sequence[str]) -> None:
         if not hasattr(os, "fork"):
@@ -68,7 +68,7 @@ class Workers:
                 end.shutdown(socket.SHUT_RDWR)
 
     def run(self, job: Callable[..., Iterator[Any]], *arguments: Any, seconds: float) -> Outcome:
-        """Run `job(*arguments)` for at most `seconds`; return what it yielded until it ended."""
+        """Run `job(*arguments)` for at most `seconds`. Return the messages that it yielded."""
         (orders, theirs), (messages, writer) = Pipe(), Pipe(duplex=False)
         with orders, messages:
             self._running.add(orders)
@@ -97,7 +97,7 @@ class Workers:
             raise self._error() from None
 
     def _is_alive(self) -> bool:
-        """Return whether the fork server can still run jobs after one lost its connection."""
+        """Return whether the fork server still runs, after a job lost its connection to it."""
         try:
             self._forkserver.wait(1)
         except subprocess.TimeoutExpired:
@@ -119,9 +119,9 @@ def _kill(process: int | None) -> None:
 
 
 def _receive(messages: Connection, orders: Connection) -> Iterator[Any]:
-    """Yield messages until there can be no more: the pipe is closed, or the job has ended."""
+    """Yield messages until the pipe is closed or the job has ended."""
     while messages in wait([messages, orders]):
         try:
             yield messages.recv()
-        except Exception:  # noqa: BLE001 - whatever a page has put on the line is its end
+        except Exception:  # noqa: BLE001 - an unreadable message ends the job
             return

@@ -1,1 +1,1 @@
-"""Pages and records -> verdicts, and the ledger of them."""
+"""Judge pages by the records of their steps, and write the verdicts to the ledger."""

@@ -6,7 +6,10 @@ from docutils import nodes
 
 
 def anchor(text: str) -> str:
-    """Return an anchor for a text; append a hash if the text has characters outside ASCII."""
+    """Return an HTML anchor for a text.
+
+    If the text is not ASCII, the anchor ends in a hash of it.
+    """
     plain = nodes.make_id(text)
     if text.isascii():
         return plain

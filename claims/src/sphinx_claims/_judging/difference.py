@@ -5,11 +5,11 @@ from collections.abc import Sequence
 _LINES = 8
 _WIDTH = 160
 _BEFORE = 40
-"""How much is shown of a long line before the first difference."""
+"""How many characters of a long line are shown before the first difference."""
 
 
 def difference(expected: str, actual: str) -> str:
-    """Return lines that show `expected` and `actual`, long texts from the first difference on."""
+    """Return lines that show `expected` and `actual`. Long texts start at the first difference."""
     texts = expected.rstrip().split("\n"), actual.rstrip().split("\n")
     first = _first_difference(*texts)
     skipped = first if max(map(len, texts)) > _LINES else 0
@@ -25,7 +25,7 @@ def _first_difference(first: Sequence[str], second: Sequence[str]) -> int:
 
 
 def _cut(lines: list[str], column: int) -> str:
-    """Return up to `_LINES` lines; shorten long lines to the part around `column`."""
+    """Return the lines as text, at most `_LINES` of them. Long lines are cut around `column`."""
     start = max(column - _BEFORE, 0)
     kept = [
         line if len(line) <= _WIDTH else f"{'...' * bool(start)}{line[start : start + _WIDTH]}..."

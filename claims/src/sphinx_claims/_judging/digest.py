@@ -7,10 +7,10 @@ from sphinx_claims._page import Cell, Claim, Doctest, Inline, Page, Step
 
 
 def digest(page: Page, claim: Claim) -> str:
-    """Return a hash of the sentence of `claim` and its evidence, independent of the position.
+    """Return a hash of the sentence, kind, scope and versions of `claim`, and of its evidence.
 
-    A claim with the same digest has the same sentence, kind, scope, versions and evidence; its
-    line, its sources and the page around it may differ.
+    Two claims with the same digest are equal in all of these. The digest does not depend on the
+    line of the claim, on its sources or on the rest of the page.
     """
     evidence = [_step(step) for step in page.evidence(claim)]
     kind = [claim.kind, sorted(claim.outside), claim.exceptions] if claim.kind else []

@@ -1,4 +1,4 @@
-"""Verdicts of earlier runs on other versions, for claims that have not changed since."""
+"""Read the verdicts of earlier runs on other versions, for claims that have not changed since."""
 
 import dataclasses
 import json
@@ -21,9 +21,9 @@ WORDS = ("true", "skipped", "false", CHANGED)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Run:
-    """One run of all tests and claims: the versions, the date and the verdicts.
+    """An earlier run of all tests and claims: its versions, its date and its verdicts.
 
-    `claims` maps the id of each claim to its verdict and to the digest that it had.
+    `claims` maps the id of each claim to its verdict and to the digest that the claim had.
     """
 
     version: str
@@ -39,7 +39,10 @@ class Run:
         return word if digest == verdict.digest else CHANGED
 
     def totals(self, claims: Sequence[ClaimVerdict], package: str | None) -> dict[str, Any]:
-        """Return the run as JSON types, with the number of `claims` for each verdict."""
+        """Return the run as JSON types.
+
+        Count the `claims` for each verdict that the run gave them.
+        """
         words = Counter(map(self.word, claims))
         return {
             str(package): self.version,
@@ -52,7 +55,7 @@ class Run:
 
 
 def read_run(file: Path, package: str) -> Run | Problem:
-    """Read the file of a run; return a problem if it is not one."""
+    """Read the file of an earlier run. Return a problem if the file is invalid."""
     try:
         kept = json.loads(file.read_text(encoding="utf-8"))
         return Run(
@@ -87,7 +90,7 @@ class History:
         return sorted(runs, key=lambda run: Version(run.version))
 
     def broken(self) -> Iterator[tuple[str, Problem]]:
-        """Yield the problems of invalid files."""
+        """Yield the name and the problem of each invalid file."""
         for file, run in self.files.items():
             if isinstance(run, Problem):
                 yield file, run

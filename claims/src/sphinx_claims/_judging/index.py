@@ -1,4 +1,4 @@
-"""Find references between pages without executing them: exceptions and blind checks.
+"""Find the exceptions and blind checks of claims in the text of pages, without executing them.
 
 A blind check is a check written by somebody who saw only the sentence of the claim.
 """
@@ -15,7 +15,7 @@ _PAIR = re.compile(r"^:(checks|exception-to): +(\S+) +(.*\S)", re.MULTILINE)
 
 @dataclasses.dataclass(frozen=True)
 class Index:
-    """Maps from the id of a claim to its file, its exceptions and its blind checks' digests."""
+    """For the id of each claim: its file, its exceptions, and the digests of its blind checks."""
 
     files: Mapping[str, Path]
     exceptions: Mapping[str, tuple[str, ...]]
@@ -23,7 +23,7 @@ class Index:
 
 
 def read_index(files: Iterable[Path]) -> Index:
-    """Read the ids, exceptions and blind checks in the text of some pages."""
+    """Return an index of the claims, exceptions and blind checks in the text of some pages."""
     places: dict[str, Path] = {}
     pairs: defaultdict[tuple[str, str], tuple[str, ...]] = defaultdict(tuple)
     for file in dict.fromkeys(file.resolve() for file in files):

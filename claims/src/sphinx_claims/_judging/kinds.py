@@ -1,4 +1,4 @@
-"""Requirements on a claim that depend on its kind, and the exceptions that it must name."""
+"""Check what the kind of a claim requires, and that the claim names its exceptions."""
 
 import re
 from collections.abc import Container, Iterator
@@ -10,13 +10,16 @@ from sphinx_claims._judging.digest import digest
 from sphinx_claims._page import Cell, Claim, Page, Problem
 
 BLIND = frozenset({"default", "rule"})
-"""The kinds of claims that need a blind check."""
+"""The kinds of claims that need a blind check: one by somebody who saw only the sentence."""
 
 _INSTANCE = re.compile(r"[`$\d]|\b(?:this|these|here)\b", re.IGNORECASE)
 
 
 def kind_problems(page: Page, claim: Claim, config: Config) -> Iterator[Problem]:
-    """Yield a problem for each missing requirement and each exception that is not named."""
+    """Yield a problem for each requirement of its kind that `claim` does not meet.
+
+    Also yield a problem for each exception that neither the sentence nor the scope names.
+    """
     for name in claim.exceptions:
         if name.strip("`") not in claim.outside and not _holds(claim.statement, name):
             yield Problem(claim.line, f"sentence or scope must name the exception {name!r}")
@@ -43,7 +46,10 @@ def _holds(statement: str, name: str) -> bool:
 
 
 def pair_problems(page: Page, known: Container[str]) -> Iterator[Problem]:
-    """Yield a problem for each cell that refers to an unknown claim or contains no check."""
+    """Yield a problem for each cell with `:checks:` or `:exception-to:` that is invalid.
+
+    It must name a claim whose id is in `known`, and it must contain a check.
+    """
     for cell in page.of(Cell):
         for key, pair in (("checks", cell.checks), ("exception-to", cell.exception_to)):
             if pair and pair[0] not in known:

@@ -1,4 +1,4 @@
-"""The ledger: every claim with its sentence, place, evidence and verdict, as JSON types."""
+"""Build the ledger: every claim with its sentence, place, evidence and verdict, as JSON types."""
 
 import json
 import platform
@@ -58,7 +58,7 @@ def ledger_of(site: SiteVerdict, config: Config) -> dict[str, Any]:
 
 
 def ledger_json(site: SiteVerdict, config: Config) -> str:
-    """Return the text of `claims.json`."""
+    """Return the ledger of a judged site as JSON text, the content of `claims.json`."""
     return json.dumps(ledger_of(site, config), ensure_ascii=False, separators=(",", ":")) + "\n"
 
 

@@ -1,7 +1,7 @@
 """Find code and numbers that a claim's sentence mentions but its evidence does not contain.
 
-A span of code must occur in the code, output or exceptions of the evidence, or in earlier
-statements that create or use the same objects. The parts that must occur:
+Each piece of code in backticks must occur in the code, output or exceptions of the evidence, or in
+earlier statements that create or use the same objects. These parts of it must occur:
 
 - for a dotted name or a call, the last name: `backward` for `Tensor.backward()`;
 - for `flag=value`, both parts, side by side;
@@ -11,7 +11,7 @@ statements that create or use the same objects. The parts that must occur:
 A number in the text must occur as well. If the evidence has more digits, it is rounded. A number
 with a unit may also occur without it: 4 MB as 4e6, 5% as 1.05. `ones` counts as 1, `zeros` as 0.
 Numbers after a capitalised word (PyTorch 2.13, Figure 2) and the years of citations are names, so
-they are not checked. A claim about what happens without some code does not need that code.
+they are not checked. Code after "without" or "instead of" is not checked either.
 """
 
 import ast
@@ -46,7 +46,10 @@ _TEXTS = frozenset({"text/plain", "text/markdown", "text/latex", "text/html"})
 
 
 def missing_mentions(claim: Claim, own: Sequence[Ran], ran: Sequence[Ran]) -> Iterator[str]:
-    """Yield each span of code and each number of a claim that its evidence lacks."""
+    """Yield the code and the numbers in the sentence of a claim that its evidence lacks.
+
+    `own` contains the steps of its evidence, and `ran` all steps of the page.
+    """
     spans, text = _parts(claim.statement)
     if not (spans or _NUMBER.search(text)):
         return
@@ -63,7 +66,7 @@ def missing_mentions(claim: Claim, own: Sequence[Ran], ran: Sequence[Ran]) -> It
 
 
 def _parts(sentence: str) -> tuple[list[str], str]:
-    """Return the spans of code in a sentence, and its text without them."""
+    """Return the pieces of code in a sentence, except after "without", and the other text."""
     (inline,) = parser().parseInline(sentence)
     children = inline.children or []
     spans = [
@@ -75,7 +78,7 @@ def _parts(sentence: str) -> tuple[list[str], str]:
 
 
 class _Evidence:
-    """The tokens of the code and the output of a claim's steps."""
+    """The words and numbers in the code and the output of a claim's evidence."""
 
     def __init__(self, claim: Claim, own: Sequence[Ran], ran: Sequence[Ran]) -> None:
         shown = [claim.since or "", claim.until or ""]
@@ -124,7 +127,7 @@ def _split(text: str) -> list[str]:
 
 
 def _names_in(token: str) -> list[str]:
-    """Return the names in a dotted name, or else the token itself."""
+    """Return the parts of a dotted name, or the token itself if it is no name."""
     is_name = token[0].isalpha() or token[0] == "_"
     return [name.strip() for name in token.split(".")] if is_name else [token]
 
@@ -154,7 +157,10 @@ def _trees(step: Step) -> Iterator[ast.Module]:
 
 
 def _find_uses(trees: Sequence[ast.AST], steps: Sequence[Step]) -> Iterator[ast.stmt]:
-    """Yield statements in `steps` that bind or use names that `trees` use, the last first."""
+    """Yield statements in `steps` that bind or use names that `trees` use, the last one first.
+
+    The names that these statements use count too.
+    """
     used = {name for tree in trees for name in _names(tree)}
     bodies = (tree.body for step in reversed(steps) for tree in _trees(step))
     for statement in (statement for body in bodies for statement in reversed(body)):
@@ -171,7 +177,10 @@ def _names(tree: ast.AST) -> Iterator[str]:
 
 
 def _find_constants(tree: ast.Module) -> Iterator[str]:
-    """Yield each `True`, `False` and `None` that a check evaluates or that code has as a value."""
+    """Yield `True`, `False` or `None` for each one that a check evaluates to or that code contains.
+
+    Values of keyword arguments do not count.
+    """
     nodes = [*ast.walk(tree)]
     calls = (node for node in nodes if isinstance(node, ast.Call))
     arguments = {id(option.value) for call in calls for option in call.keywords}

@@ -17,16 +17,16 @@ from sphinx_claims._reading.read import read_page
 
 
 def page_name(file: Path, root: Path) -> str:
-    """Return the name under which the page in `file` is reported."""
+    """Return the path of the page `file` relative to `root`, under which it is reported."""
     return relative_path(root, file.resolve())
 
 
 def read_pages(
     files: Sequence[Path], config: Config, taken: dict[str, str] | None = None
 ) -> list[Page]:
-    """Read pages; report a claim with a duplicate id or invalid sources as a problem of its page.
+    """Read pages. A claim with a duplicate id or invalid sources becomes a problem of its page.
 
-    `taken` maps the ids of the claims read so far to their places; this function adds to it.
+    `taken` maps the ids of the claims read so far to their places. This function adds to it.
     """
     taken = {} if taken is None else taken
 
@@ -40,8 +40,8 @@ def read_pages(
         page = _with_claims(_read(file, config), default, index)
         blind = {cell.checks[0] for cell in page.of(Cell) if cell.checks}
         others = {index.files[one] for one in blind & index.files.keys()}
-        known = [_with_claims(_read(other, config), default, index) for other in others]
-        page = dataclasses.replace(page, elsewhere=tuple(c for p in known for c in p.claims))
+        read = [_with_claims(_read(other, config), default, index) for other in others]
+        page = dataclasses.replace(page, checked_elsewhere=tuple(c for p in read for c in p.claims))
         misfits = [found for claim in page.claims for found in _misfits(page, claim, taken, config)]
         scoped = (item for item in page.items if isinstance(item, Claim | Scope))
         misfits += [problem for item in scoped for problem in scope_problems(item, default, config)]
@@ -58,7 +58,7 @@ def read_pages(
 
 
 def _with_claims(page: Page, default: DefaultScope, index: Index) -> Page:
-    """Return the page with scope, exceptions and blind checks of its claims filled in."""
+    """Return the page with the scope, exceptions and blind checks of its claims filled in."""
 
     def complete(claim: Claim) -> Claim:
         named = index.exceptions.get(claim.id, ()), index.digests.get(claim.id, ())
@@ -81,7 +81,7 @@ def _read(file: Path, config: Config) -> Page:
 
 
 def with_settings(page: Page, config: Config) -> Page:
-    """Return the page with the settings for examples from pyproject.toml."""
+    """Return the page with the settings of `config` that its execution needs."""
     flags, setup = config.doctest_default_flags, config.doctest_global_setup
     zoo = _zoo_of(config.root / config.zoo) if config.zoo else None
     return dataclasses.replace(page, flags=flags, setup=setup, zoo=zoo)

@@ -28,7 +28,10 @@ Report = Callable[[PageVerdict], None]
 
 
 class Prover(contextlib.ExitStack):
-    """Judges pages repeatedly with the same worker processes; checks that ids are unique."""
+    """Reads and judges pages repeatedly, with the same worker processes.
+
+    It remembers the ids of claims, so that a duplicate id on another page is a problem.
+    """
 
     def __init__(self, config: Config) -> None:
         super().__init__()
@@ -40,24 +43,24 @@ class Prover(contextlib.ExitStack):
         return self.enter_context(started(self._config.preload, self._config.processes))
 
     def read(self, files: Sequence[Path]) -> list[Page]:
-        """Read pages, for the first time or again."""
+        """Read pages, some of which may have been read before."""
         names = {page_name(file, self._config.root) for file in files}
         others = self._taken.items()
         self._taken = {key: at for key, at in others if at.rpartition(":")[0] not in names}
         return read_pages(files, self._config, self._taken)
 
     def judge(self, pages: Sequence[Page], report: Report = lambda _: None) -> SiteVerdict:
-        """Execute and judge pages; call `report` with each verdict."""
+        """Execute and judge `pages`. Call `report` with the verdict on each of them."""
         config = dataclasses.replace(self._config, docstrings=(), versions=None)
         return prove_in(self._workers, config, pages, report)
 
     def judge_all(self, pages: Sequence[Page], report: Report) -> SiteVerdict:
-        """Execute and judge pages and all docstrings; call `report` with each verdict."""
+        """Execute and judge `pages` and all docstrings. Call `report` with the verdict on each."""
         return prove_in(self._workers, self._config, pages, report)
 
 
 def prove(config: Config, files: Sequence[Path], report: Report) -> SiteVerdict:
-    """Execute and judge `files` and the docstrings of `config`; call `report` for each page."""
+    """Execute and judge `files` and the docstrings of `config`. Call `report` with each verdict."""
     with started(config.preload, config.processes) as workers:
         return prove_in(workers, config, read_pages(files, config), report)
 
@@ -65,7 +68,10 @@ def prove(config: Config, files: Sequence[Path], report: Report) -> SiteVerdict:
 def prove_in(
     workers: Workers, config: Config, pages: Sequence[Page], report: Report
 ) -> SiteVerdict:
-    """Execute and judge `pages` and the docstrings of `config` in processes that `workers` fork."""
+    """Execute and judge `pages` and the docstrings of `config` in processes of `workers`.
+
+    Call `report` with the verdict on each page.
+    """
     release = find_release(workers, config)
     documented = (_docstrings(module, config, workers) for module in config.docstrings)
     docstrings = (with_settings(page, config) for found in documented for page in found)
@@ -97,7 +103,7 @@ def prove_in(
 def judge_page(
     page: Page, config: Config, workers: Workers, release: Release | None = None
 ) -> PageVerdict:
-    """Execute one page in a separate process and judge the claims that apply to `release`."""
+    """Execute a page in a separate process. Return the verdict on it for this `release`."""
     start = time.monotonic()
     if not page.steps:
         return judge(page, (), failure=None, seconds=0.0)
@@ -115,7 +121,10 @@ def judge_page(
 
 
 def find_release(workers: Workers, config: Config) -> Release | None:
-    """Return the release of the configured package that the worker processes import."""
+    """Return the version of the configured package that the processes of `workers` import.
+
+    Return None if no package is configured.
+    """
     if config.package is None:
         return None
     outcome = workers.run(loaded_version, config.package, seconds=config.timeout)

@@ -1,4 +1,4 @@
-"""A verdict as lines of text."""
+"""Write a verdict as lines of text."""
 
 import dataclasses
 import itertools
@@ -22,9 +22,10 @@ _SENTENCE = 100
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RedLine:
-    """A line of a page with a problem: page, line, claim and message.
+    """A problem on a line of a page, with the id of the claim that it refutes, or None.
 
-    `sentence` is the sentence of the claim; only the last red line of a claim has it.
+    `found` is the message. `sentence` is the sentence of the claim; only the last problem of a
+    claim has it.
     """
 
     path: str
@@ -35,7 +36,7 @@ class RedLine:
 
     @property
     def text(self) -> str:
-        """Return the message with the id of the claim and, on its last red line, the sentence."""
+        """Return the message with the id of the claim, and with the sentence if there is one."""
         named = self.claim is None or self.claim in self.found
         told = self.found if named else f"{self.claim}: {self.found}"
         return f'{told}\n    not proven: "{self.sentence}"' if self.sentence else told
@@ -45,7 +46,7 @@ class RedLine:
 
 
 def red_lines(site: SiteVerdict) -> Iterator[RedLine]:
-    """Yield all red lines, in the order of the pages."""
+    """Yield a `RedLine` for each problem of the site, in the order of the pages."""
     whose = ((site.claim_at(path, found.line), path, found) for path, found in site.problems)
     for claim, group in itertools.groupby(whose, key=lambda red: red[0]):
         name = claim.claim.id if claim else None
@@ -60,7 +61,7 @@ def red_lines(site: SiteVerdict) -> Iterator[RedLine]:
 
 
 def page_line(verdict: PageVerdict) -> str:
-    """Return the line that `claims verify` prints for a page."""
+    """Return the line that `claims verify` prints for a page: verdict, counts and time."""
     mark = "false" if verdict.problems else "true"
     page = verdict.page
     is_page = page.path.endswith(".md") or not page.items
@@ -78,7 +79,10 @@ def summary(site: SiteVerdict, seconds: float) -> str:
 
 
 def shown_line(site: SiteVerdict) -> str | None:
-    """Return the line that counts Python that is not executed, or None."""
+    """Return the report line that counts plain Python fences, None if there are none.
+
+    These fences are shown but not executed.
+    """
     shown = [e for page in site.pages for e in page.page.of(Escape) if not e.because]
     if not shown:
         return None
@@ -86,7 +90,10 @@ def shown_line(site: SiteVerdict) -> str | None:
 
 
 def kinds_line(site: SiteVerdict) -> str | None:
-    """Return the line that counts claims by kind, without a kind and without a blind check."""
+    """Return the report line that counts claims by kind, or None if no claim has a kind.
+
+    It also counts the claims without a kind and those that need a blind check and have none.
+    """
     claims = [verdict.claim for verdict in site.claims]
     unchecked = sum(claim.kind in BLIND and not claim.digests for claim in claims)
     kinds = [claim.kind for claim in claims]
@@ -96,7 +103,7 @@ def kinds_line(site: SiteVerdict) -> str | None:
 
 
 def excluded_line(site: SiteVerdict) -> str | None:
-    """Return the line that lists pages that are not judged; None if there are none."""
+    """Return the report line that lists pages that are not judged, or None if there are none."""
     if not site.excluded:
         return None
     names = textwrap.shorten(", ".join(site.excluded), _SENTENCE, placeholder=" ...")
@@ -109,9 +116,10 @@ def count_of(number: int, noun: str) -> str:
 
 
 def annotations(red: Iterable[RedLine], root: Path) -> Iterator[str]:
-    """On GitHub Actions, yield a command that annotates each red line of a file under `root`.
+    """On GitHub Actions, yield a command for each problem in `red` that annotates its line.
 
-    The format: https://docs.github.com/actions/reference/workflow-commands-for-github-actions
+    The files are under `root`. Elsewhere, yield nothing. The format:
+    https://docs.github.com/actions/reference/workflow-commands-for-github-actions
     """
     if os.environ.get("GITHUB_ACTIONS") != "true":
         return

@@ -15,16 +15,16 @@ from sphinx_claims._reading.markdown import parser
 
 @dataclasses.dataclass(frozen=True)
 class DefaultScope:
-    """The words for cases that are excluded by default, and for those that are included."""
+    """The words of the scope page: cases that claims exclude or include by default."""
 
     outside: frozenset[str] = frozenset()
     inside: frozenset[str] = frozenset()
 
 
 def read_scope(config: Config) -> DefaultScope:
-    """Read the page that `config` names as its scope.
+    """Read the scope page that `config` names. Return no words if it names none.
 
-    The terms of its first definition list are excluded by default; those of its other definition
+    The terms of its first definition list are excluded by default. Those of its other definition
     lists are included, unless a page or a claim excludes them.
     """
     if config.scope is None:
@@ -40,7 +40,10 @@ def read_scope(config: Config) -> DefaultScope:
 
 
 def with_scope(page: Page, claim: Claim, default: DefaultScope) -> Claim:
-    """Return the claim with `outside` set to the words for the cases that it does not cover."""
+    """Return the claim with `outside` set to the words for the cases that it does not cover.
+
+    They follow from the default, the scope of the page and that of the claim.
+    """
     words = (*(word for scope in page.of(Scope) for word in scope.words), *claim.scope)
     outside = set(default.outside)
     for word in words:

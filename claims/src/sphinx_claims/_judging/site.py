@@ -13,11 +13,12 @@ from sphinx_claims._versions import Release
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SiteVerdict:
-    """The verdicts on all pages, and all problems of the site with their pages.
+    """The verdicts on all pages, and all problems of the site with the paths of their pages.
 
-    `history` has the verdicts of earlier runs, `translations` the claims in other languages.
-    `built` names the documents of a built site, and `excluded` the Markdown files that were
-    neither built nor judged.
+    - `history`: the verdicts of earlier runs.
+    - `translations`: the claims in other languages.
+    - `built`: the documents of a built site.
+    - `excluded`: the Markdown files that were neither built nor judged.
     """
 
     pages: tuple[PageVerdict, ...]
@@ -34,7 +35,7 @@ class SiteVerdict:
         return tuple(claim for page in self.pages for claim in page.claims)
 
     def claim_at(self, path: str, line: int) -> ClaimVerdict | None:
-        """Return the claim whose sentence or evidence includes a line, or None."""
+        """Return the verdict on the claim whose sentence or evidence contains a line, or None."""
         for page in self.pages:
             claim = page.page.claim_of(line) if page.page.path == path else None
             if claim is not None:
@@ -42,7 +43,7 @@ class SiteVerdict:
         return None
 
     def with_problems(self, found: Iterable[tuple[str, Problem]]) -> Self:
-        """Return the verdict with more problems; a claim that contains one becomes false."""
+        """Return a copy of the verdict with more problems. A claim with a problem becomes false."""
         places = {page.page.path: index for index, page in enumerate(self.pages)}
         problems = sorted(
             dict.fromkeys((*self.problems, *found)),

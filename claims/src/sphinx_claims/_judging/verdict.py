@@ -1,4 +1,4 @@
-"""Judge a page: verdicts on its claims, and a problem for each red line."""
+"""Judge a page: find the verdicts on its claims, and all problems of the page."""
 
 import dataclasses
 import itertools
@@ -26,10 +26,10 @@ _SLIPS = ("NameError", "SyntaxError", "IndentationError")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ClaimVerdict:
-    """The verdict on a claim of the page `path`, with values filled into its sentence.
+    """The verdict on a claim of the page `path`. `statement` is its sentence with values filled in.
 
-    A claim is skipped if its range excludes this version of the package. It is then true if its
-    evidence fails, as the range says.
+    A claim is skipped if its range excludes this version of the package. Then it is true if its
+    evidence fails, because the range says so.
     """
 
     path: str
@@ -42,12 +42,15 @@ class ClaimVerdict:
     values: Mapping[str, str] = dataclasses.field(default_factory=dict, hash=False)
 
     def in_full(self, sentence: str) -> str:
-        """Return `sentence`, the claim in any language, as text with values and without links."""
+        """Return `sentence` with values filled in and without links.
+
+        `sentence` is the sentence of the claim in any language.
+        """
         return _fill_values(sentence, self.values)
 
     @property
     def word(self) -> str:
-        """Return the verdict as the ledger shows it: true, false or skipped."""
+        """Return the verdict as a word: true, false or skipped."""
         if not self.is_true:
             return "false"
         return "skipped" if self.is_skipped else "true"
@@ -55,7 +58,7 @@ class ClaimVerdict:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PageVerdict:
-    """The verdict on a page: its claims, its checks and its red lines."""
+    """The verdict on a page: its claims, its checks and its problems."""
 
     page: Page
     records: tuple[Record, ...]
@@ -66,7 +69,10 @@ class PageVerdict:
 
     @property
     def executed(self) -> Iterator[Ran]:
-        """Pair each step with its record; steps that were not reached get an empty record."""
+        """Return pairs of a step and its record.
+
+        A step that was not reached has an empty record.
+        """
         records = itertools.chain(self.records, itertools.repeat(Record()))
         return zip(self.page.steps, records, strict=False)
 
@@ -78,7 +84,7 @@ def judge(
     seconds: float,
     release: Release | None = None,
 ) -> PageVerdict:
-    """Judge `page` by the records of its steps; `failure` says why some are missing.
+    """Judge `page` by the records of its steps. If some are missing, `failure` says why.
 
     If the range of a claim excludes this `release`, its evidence must fail, and its failed checks
     are not reported.
@@ -115,7 +121,7 @@ def judge(
 
 
 def _one_per_cause(problems: Iterable[Problem]) -> Iterator[Problem]:
-    """Yield problems in line order; merge those with the same cause and add a count."""
+    """Yield the problems in line order. Of those with the same cause, yield one with a count."""
     ordered = sorted(problems, key=lambda problem: (problem.line, problem.message))
     counts = Counter(problem.cause for problem in ordered if problem.cause)
     reported = set()
@@ -132,7 +138,11 @@ def _one_per_cause(problems: Iterable[Problem]) -> Iterator[Problem]:
 
 
 def _find_unmentioned(page: Page, ran: Sequence[Ran], waiting: Sequence[Step]) -> Iterator[Problem]:
-    """Yield code and numbers missing from the evidence of claims whose evidence ran completely."""
+    """Yield a problem for each piece of code or number that a claim's evidence does not mention.
+
+    The sentence of the claim mentions it. Claims whose evidence did not run completely are skipped.
+    `waiting` contains the steps that were not reached.
+    """
     for claim in page.claims:
         span = page.span(claim)
         own = [(step, record) for step, record in ran if step.line in span]
@@ -144,7 +154,10 @@ def _find_unmentioned(page: Page, ran: Sequence[Ran], waiting: Sequence[Step]) -
 
 
 def _merge_checks(records: Iterable[Record]) -> list[Check]:
-    """Merge checks with equal line, kind and text; the result is false if any of them is."""
+    """Return the checks of some records. Checks with equal line, kind and text become one.
+
+    It is false if one of them is.
+    """
     merged: dict[tuple[int, int, str, str], Check] = {}
     for check in (check for record in records for check in record.checks):
         if check.kind == "caught":
@@ -156,7 +169,10 @@ def _merge_checks(records: Iterable[Record]) -> list[Check]:
 
 
 def _find_unreached(ran: Sequence[Ran], records: Sequence[Record]) -> list[Check]:
-    """Return a false check for each assert that was never evaluated."""
+    """Return a false check for each assert in `ran` that was never evaluated.
+
+    `records` contains the records in which an evaluation counts.
+    """
     parts = (part for record in records for part in (record, record.after) if part is not None)
     every = (check for part in parts for check in part.checks)
     reached = {(check.line, check.text) for check in every if check.kind in _EVALUATED}
@@ -228,7 +244,10 @@ def _judge_claims(
 def _by_claim(
     page: Page, things: Iterable[T], line: Callable[[T], int]
 ) -> defaultdict[Claim | None, list[T]]:
-    """Group `things` by the claim whose span contains their line."""
+    """Return `things` grouped by the claim whose span contains their line, which `line` returns.
+
+    The span of a claim is its lines and those of its evidence.
+    """
     found: defaultdict[Claim | None, list[T]] = defaultdict(list)
     for thing in things:
         found[page.claim_of(line(thing))].append(thing)
@@ -236,23 +255,23 @@ def _by_claim(
 
 
 def _exceptions(ran: Sequence[Ran]) -> Iterator[Check]:
-    """Turn the exceptions of broken cells into false checks."""
+    """Yield a false check for each exception that ended a cell."""
     for _, record in ran:
         for problem in record.problems if record.broke else ():
             yield Check(line=problem.line, kind="exception", text=problem.message, passed=False)
 
 
 def _fails(evidence: Sequence[Check]) -> bool:
-    """Return whether a check failed because of the version, not because of a mistake in the page.
+    """Return whether a check of a skipped claim failed because of the version.
 
-    For example, an undefined name is a mistake: it fails on every version.
+    A mistake in the page does not count. For example, an undefined name fails on every version.
     """
     failed = (check for check in evidence if not check.passed and check.found != _NEVER)
     return any(check.kind != "exception" or not check.text.startswith(_SLIPS) for check in failed)
 
 
 def _explain_unproven(verdict: ClaimVerdict, release: Release | None) -> Iterator[Problem]:
-    """Yield a problem if the evidence that ran does not support the claim or its version range."""
+    """Yield a problem if the evidence, which ran, does not support the claim or its versions."""
     claim = verdict.claim
     if not verdict.evidence:
         yield Problem(
@@ -275,7 +294,7 @@ def _explain_unproven(verdict: ClaimVerdict, release: Release | None) -> Iterato
 
 
 def _fill_values(statement: str, values: Mapping[str, str]) -> str:
-    """Insert values into a sentence and remove its links."""
+    """Return a sentence with values in place of their roles, and without links."""
     filled = re.sub(
         r"\{value\}`([^`]*)`", lambda role: values.get(role[1], f"`{role[1]}`"), statement
     )

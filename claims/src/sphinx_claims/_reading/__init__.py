@@ -1,1 +1,1 @@
-"""Markdown -> Page: what a page executes and claims, and what it must not leave unproven."""
+"""Read Markdown files into `Page` objects: what they execute and claim, and their mistakes."""

@@ -1,4 +1,4 @@
-"""A `{code-cell}` fence -> Cell: its language, its options and what they declare."""
+"""Read a `{code-cell}` fence into a `Cell`: its language, its options and what they declare."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ from sphinx_claims._python import parse_python
 from sphinx_claims._reading.fence import has_examples
 
 TAGS = frozenset({"hide-input", "hide-output", "hide-cell", "remove-input"})
-"""Tags that change how a cell looks and nothing about what it proves."""
+"""Tags that change only how a cell looks, not what it proves."""
 
 OPTIONS = frozenset({"checks", "exception-to", "may-print", "raises", "tags", "warns"})
 _PAIRS = {"checks": "a claim's id and its digest", "exception-to": "a claim's id and a name"}
@@ -23,7 +23,7 @@ _LANGUAGES = frozenset({"", "python", "python3", "py", "ipython", "ipython3"})
 def read_cell(
     language: str, source: str, options: Mapping[str, Any], *, fence: int, line: int
 ) -> Iterator[Cell | Doctest | Problem]:
-    """Yield the cell whose `source` begins on `line`, and problems of its fence."""
+    """Yield the cell whose `source` begins on `line`, examples in its docstrings, and problems."""
     if language.lower() not in _LANGUAGES:
         yield Problem(fence, f"a cell must be Python, not {language}")
         return
@@ -58,7 +58,10 @@ def read_cell(
 
 
 def _docstrings(source: str, line: int) -> Iterator[Doctest]:
-    """Yield the examples in the docstrings of what a cell on `line` defines."""
+    """Yield the `>>>` examples in docstrings of functions and classes that a cell defines.
+
+    The cell begins on `line`.
+    """
     tree = parse_python(source) if has_examples(source) else None
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -73,7 +76,11 @@ def _pair(text: str) -> tuple[str, str] | None:
 
 
 def _unusable(key: str, text: str) -> str | None:
-    """Return why a declaration is not `Type: pattern`, or its pattern matches anything."""
+    """Return why the declaration `text` is invalid, or None if it is valid.
+
+    It must read `Type: pattern`, and the pattern must not match every message. For `may-print`, the
+    text is only a pattern.
+    """
     name, _, pattern = (part.strip() for part in text.partition(":"))
     if key == "may-print":
         pattern = text

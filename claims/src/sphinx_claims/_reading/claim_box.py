@@ -1,4 +1,4 @@
-"""A `{claim}` directive -> Claim: its id, its sentence and its options."""
+"""Read a `{claim}` directive into a `Claim`: its id, its sentence and its options."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ OPTIONS = ("key", "kind", "scope", "since", "sources", "until")
 def read_claim(
     argument: str, body: str, options: Mapping[str, Any], line: int
 ) -> Iterator[Claim | Problem]:
-    """Yield the claim on `line`, and its problems."""
+    """Yield the claim whose directive is on `line`, and its problems."""
     for key in sorted(set(options) - set(OPTIONS)):
         yield Problem(line, f"a claim's options are {', '.join(OPTIONS)}, not {key!r}")
     if not re.fullmatch(r"[\w.-]+(/[\w.-]+)+", argument):
@@ -48,7 +48,7 @@ def read_claim(
 
 
 def sentence_of(body: str) -> str:
-    """Return the text of a claim's body up to the first fence."""
+    """Return the sentence of a claim: the text of its directive up to the first fence."""
     fences = (t.map for t in parser().parse(body) if t.type in {"fence", "colon_fence"})
     end = next((lines[0] for lines in fences if lines), None)
     return " ".join(" ".join(body.split("\n")[:end]).split())

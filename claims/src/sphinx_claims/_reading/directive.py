@@ -1,4 +1,4 @@
-"""The name, argument, options and body of a directive of MyST."""
+"""Parse a MyST directive: its name, argument, options and body."""
 
 import collections
 import dataclasses
@@ -11,7 +11,7 @@ from docutils.parsers.rst.states import MarkupError
 from myst_parser.parsers.directives import parse_directive_text
 
 _TEXT_OPTIONS = frozenset({"claim", "unproven"})
-"""Directives whose options are text: YAML takes the version 2.10 for the number 2.1."""
+"""Directives whose options are text, because YAML reads the version 2.10 as the number 2.1."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -28,16 +28,19 @@ class Directive:
 
 
 class _Any(AnyDirective):
-    """Any options, one argument and a body: what MyST needs to know to parse a directive."""
+    """A directive with any options, one argument and a body, as MyST's parser needs it."""
 
-    option_spec = collections.defaultdict(lambda: unchanged, any=unchanged)  # noqa: RUF012 - so docutils
+    option_spec = collections.defaultdict(lambda: unchanged, any=unchanged)  # noqa: RUF012 - docutils requires it
     optional_arguments = 1
     final_argument_whitespace = True
     has_content = True
 
 
 def parse_directive(name: str, argument: str, content: str, line: int) -> Directive:
-    """Parse a fence: the argument on its first line, `line`, and its content."""
+    """Parse the argument and the content of a fence that opens on `line`.
+
+    If the content is malformed, the directive has no options and no body, but a warning.
+    """
     found = Directive(
         name=name, argument=argument, options={}, body="", line=line, above=line, warnings=()
     )

@@ -1,4 +1,7 @@
-"""A fence of code: executed as examples or by choice, or shown."""
+"""Read a fence of code, which is executed or only shown.
+
+It is executed if it contains `>>>` examples, or if `python_fences` says so.
+"""
 
 import difflib
 import doctest
@@ -19,13 +22,13 @@ PYTHON = frozenset(
     "python python2 python3 py py2 py3 pycon pycon3 python-console python-repl ipython ipython2"
     " ipython3 ipythonconsole".split()
 )
-"""The languages under which a fence holds Python."""
+"""The languages of fences that contain Python."""
 
 _OWN = {"codecell": "code-cell", "claim": "claim", "unproven": "unproven"}
 
 
 def directive_meant_by(name: str) -> str | None:
-    """Return which of our directives `name` may be a misspelling of, or None."""
+    """Return the directive of this extension that `name` may be a misspelling of, or None."""
     plain = "".join(filter(str.isalnum, name.lower()))
     close = difflib.get_close_matches(plain, _OWN, n=1, cutoff=0.8)
     return _OWN[close[0]] if close else None
@@ -36,16 +39,16 @@ _PROMPT = re.compile(r"^[ \t]*>>>(?= |$)", re.MULTILINE)
 
 
 def has_examples(source: str) -> bool:
-    """Return whether `source` holds `>>>` examples."""
+    """Return whether `source` contains `>>>` examples."""
     return _PROMPT.search(source) is not None
 
 
 def read_examples(step: Doctest, python_fences: str) -> Iterator[Doctest | Escape | Problem]:
-    """Yield examples, and those among them that ask to be skipped."""
+    """Yield `step`, and an `Escape` or a problem for each of its examples with the flag SKIP."""
     yield step
     try:
         examples = step.examples()
-    except ValueError:  # reported where they are executed
+    except ValueError:  # The execution reports malformed examples.
         return
     for line, example in examples:
         if example.options.get(doctest.SKIP):
@@ -56,7 +59,11 @@ def read_examples(step: Doctest, python_fences: str) -> Iterator[Doctest | Escap
 def read_fence(
     source: str, info: str, fence: int, line: int, python_fences: str
 ) -> Iterator[Cell | Doctest | Escape | Problem]:
-    """Yield what a block of code from `line` on executes: `>>>` examples, or Python by choice."""
+    """Yield what a block of code contains: examples, a cell, an `Escape` or a problem.
+
+    The block begins on `line`, and its fence on line `fence`. `python_fences` says how to treat
+    plain Python (see `Config`).
+    """
     language = info.partition(" ")[0].strip("{}.").lower()
     is_python = language in PYTHON
     if has_examples(source) and (is_python or not language):

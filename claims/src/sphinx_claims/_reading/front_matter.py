@@ -1,4 +1,4 @@
-"""The front matter of a page: its scope, and settings by which Sphinx would read it differently."""
+"""Read the front matter of a page: its scope, and settings that it must not contain."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,10 @@ _READING = frozenset(
 
 
 def read_front_matter(text: str, line: int) -> Iterator[Scope | Problem]:
-    """Yield the scope and the problems of the front matter that begins on `line`."""
+    """Yield the scope and the problems of the front matter that begins on `line`.
+
+    Settings that change how Sphinx reads or executes the page are problems.
+    """
     try:
         metadata = yaml.safe_load(text) or {}
     except (yaml.YAMLError, ValueError, RecursionError) as error:
@@ -41,7 +44,10 @@ def read_front_matter(text: str, line: int) -> Iterator[Scope | Problem]:
 
 
 def break_problems(text: str, line: int) -> Iterator[Problem]:
-    """Yield a problem if the text after `+++`, which MyST-NB reads as settings, is not JSON."""
+    """Yield a problem unless the text after `+++` is a JSON object.
+
+    MyST-NB reads it as settings.
+    """
     try:
         is_mapping = isinstance(json.loads(text or "{}"), dict)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Files that a page includes."""
+"""Read the files that a page includes."""
 
 import dataclasses
 from collections.abc import Callable, Container, Iterator, Mapping
@@ -19,12 +19,15 @@ from sphinx_claims._page import (
 )
 
 ENDLESS = "a file must not include itself"
-"""The message of a page that has no end."""
+"""The message for a page that includes itself."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """The file of a page, the files that include one another from there, and the table's choice."""
+    """The file that is read, after the files that include it, and the setting `python_fences`.
+
+    `files` starts with the file of the page.
+    """
 
     files: tuple[Path, ...]
     python_fences: str = "show"
@@ -38,7 +41,7 @@ Found = Iterator[Item | Problem]
 def read_include(
     name: str, options: Mapping[str, Any], line: int, context: Context, parse: Parse
 ) -> Found:
-    """Yield what `{include} name`, on `line`, brings into a page."""
+    """Yield the items and problems that `{include} name`, on `line`, adds to a page."""
     try:
         file, text = text_of(name, context.files[0])
     except ValueError as error:
@@ -68,7 +71,10 @@ def read_include(
 
 
 def unjudged_includes(page: Page, judged: Callable[[], Container[Path]]) -> Iterator[Problem]:
-    """Yield a problem for each file whose examples `page` shows and that is not judged itself."""
+    """Yield a problem for each included file with examples that is not judged itself.
+
+    `judged` returns the files that are judged.
+    """
     for include in page.of(Include):
         if include.file not in judged():
             name = include.file.name
@@ -77,13 +83,13 @@ def unjudged_includes(page: Page, judged: Callable[[], Container[Path]]) -> Iter
 
 
 def text_of(name: str, page: Path) -> tuple[Path, str]:
-    """Return the file that `name` means on `page`, and its text.
+    """Return the file to which `name` refers on the page `page`, and its text.
 
     Raises:
-        ValueError: There is no such file.
+        ValueError: If there is no such file or it is not text.
     """
     folder = page.parent
-    if name.startswith("/"):  # the folder of conf.py
+    if name.startswith("/"):  # It is relative to the folder of conf.py.
         folder = next((above for above in page.parents if (above / "conf.py").is_file()), folder)
     file = (folder / name.lstrip("/")).resolve()
     try:

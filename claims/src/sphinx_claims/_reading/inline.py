@@ -1,4 +1,4 @@
-"""The roles in a paragraph that are executed."""
+"""Read the roles in a paragraph whose content is executed."""
 
 import difflib
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ ROLES = ("claim", "value")
 
 
 def read_inline(token: Token, line: int) -> Iterator[Inline | Problem]:
-    """Yield the expressions in the text of `token`, which begins on `line`."""
+    """Yield the expressions in the text of `token`, which begins on `line`, and problems."""
     for child in token.children or ():
         if child.type in {"softbreak", "hardbreak"}:
             line += 1

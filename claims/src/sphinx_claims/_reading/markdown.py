@@ -1,4 +1,4 @@
-"""The Markdown that a page is written in, the same for every front end."""
+"""The Markdown syntax of pages, which is the same for Sphinx and for the prover."""
 
 import functools
 
@@ -8,10 +8,10 @@ from myst_parser.config.main import MdParserConfig
 from myst_parser.parsers.mdit import create_md_parser
 
 MYST_EXTENSIONS = frozenset({"attrs_block", "attrs_inline", "colon_fence", "deflist", "dollarmath"})
-"""The syntax that a page may use."""
+"""The extensions of MyST that a page may use."""
 
 
 @functools.cache
 def parser() -> MarkdownIt:
-    """Return the parser of pages."""
+    """Return the Markdown parser for pages."""
     return create_md_parser(MdParserConfig(enable_extensions=set(MYST_EXTENSIONS)), RendererHTML)

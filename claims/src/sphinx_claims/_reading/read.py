@@ -1,4 +1,4 @@
-"""MyST Markdown -> Page: everything that is executed or claimed, wherever it is nested."""
+"""Read MyST Markdown into a `Page`: everything that is executed or claimed, at any depth."""
 
 import re
 from collections.abc import Iterator
@@ -28,14 +28,17 @@ from sphinx_claims._reading.testcode import TESTING, join_outputs, read_testing
 Found = Iterator[Item | Problem]
 
 TOO_DEEP = "a page must not nest so deeply"
-"""The message of a page that cannot be read for that reason."""
+"""The message for a page that cannot be read because it nests too deeply."""
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f\x85\u2028\u2029]")
 _DIRECTIVE = re.compile(r"\s*\{\s*([^}\s.][^}\s]*)\s*\}\s*(.*)")
 
 
 def read_page(file: Path, path: str, python_fences: str = "show") -> Page:
-    """Read the page in `file`, to be reported as `path`."""
+    """Read the page in `file`. It is reported under the name `path`.
+
+    If the file cannot be read, return a page with a problem only.
+    """
     if not file.is_file():
         return _unreadable(path, Problem(1, "a page must be a file"))
     try:
@@ -46,7 +49,7 @@ def read_page(file: Path, path: str, python_fences: str = "show") -> Page:
 
 
 def parse_page(text: str, path: str, context: Context | None = None) -> Page:
-    """Find every cell, example, inline expression, claim and heading in the text of a page."""
+    """Return the page with this text: its cells, examples, claims, headings and problems."""
     if odd := _CONTROL.search(text):
         line = text.count("\n", 0, odd.start()) + 1
         message = f"a page must hold no control characters, and here is U+{ord(odd[0]):04X}"
@@ -68,7 +71,7 @@ def _unreadable(path: str, problem: Problem) -> Page:
 
 
 def _walk(text: str, above: int, context: Context) -> Found:
-    """Yield the items of `text`, which begins under line `above` of the page."""
+    """Yield the items and problems of `text`, which begins below line `above` of the page."""
     lines = text.split("\n")
     for token in parser().parse(text):
         line = above + (token.map or [0])[0] + 1
@@ -99,14 +102,14 @@ def _is_closed(token: Token, lines: list[str]) -> bool:
 
 
 def _swallows_directive(token: Token) -> bool:
-    """Return whether a plain fence goes on through the opening of a directive."""
+    """Return whether a plain fence is not closed before the opening of a directive."""
     is_plain = not token.info.strip().startswith("{")
     opening = rf"^{re.escape(token.markup)}\{{"
     return is_plain and re.search(opening, token.content, re.MULTILINE) is not None
 
 
 def _is_example(line: str) -> bool:
-    """Return whether a line that Markdown reads as nested quotations is an example."""
+    """Return whether a line that Markdown reads as a quotation is a `>>>` example."""
     mark = re.match(r"[\s*+\d.)-]*>>>(?=\s|$)", line)
     return mark is not None and parse_python(line[mark.end() :].strip()) is not None
 
@@ -150,7 +153,10 @@ def _directive(directive: Directive, context: Context) -> Found:
 
 
 def _escape(directive: Directive, context: Context) -> Found:
-    """Yield the escape that `{unproven}` is, and its headings: nothing in it is executed."""
+    """Yield the `Escape` for an `{unproven}` directive, its headings and problems.
+
+    Nothing in the directive is executed.
+    """
     line = directive.line
     because = " ".join(str(directive.options.get("because") or "").split())
     for key in sorted(directive.options.keys() - {"because"}):
@@ -165,7 +171,10 @@ def _escape(directive: Directive, context: Context) -> Found:
 
 
 def _literal_include(directive: Directive, context: Context) -> Found:
-    """Yield what showing the text of another file means: Python that is not executed here."""
+    """Yield a problem if a `{literalinclude}` shows Python, which is not executed, or no file.
+
+    Python is a problem only if `python_fences` is "refuse".
+    """
     try:
         file, _ = text_of(directive.argument, context.files[0])
     except ValueError as error:

@@ -1,6 +1,6 @@
-"""The directives of Sphinx's doctest: `{doctest}`, `{testcode}`, `{testoutput}` and its setup.
+"""Read the directives of Sphinx's doctest, such as `{doctest}`, `{testcode}`, `{testoutput}`.
 
-They run in the namespace of the page, where they stand; groups have no namespaces of their own.
+They run in the namespace of the page, at their place on it. Groups have no separate namespaces.
 """
 
 import dataclasses
@@ -18,7 +18,10 @@ TESTING = frozenset({"doctest", "testcleanup", "testcode", "testoutput", "testse
 
 
 def read_testing(directive: Directive, python_fences: str) -> Iterator[Doctest | Escape | Problem]:
-    """Yield what a directive of `TESTING` executes; a `{testoutput}` has no source."""
+    """Yield what a directive in `TESTING` executes, and problems.
+
+    A `{testoutput}` has no source.
+    """
     line, options, body = directive.above + 1, directive.options, directive.body
     flags = tuple(str(options.get("options") or "").replace(",", " ").split())
     for flag in flags:
@@ -50,7 +53,7 @@ def read_testing(directive: Directive, python_fences: str) -> Iterator[Doctest |
 
 
 def join_outputs(items: Iterable[Item | Problem]) -> list[Item | Problem]:
-    """Return `items` with each `{testoutput}` joined to the `{testcode}` before it."""
+    """Return `items` with each `{testoutput}` merged into the `{testcode}` before it."""
     joined: list[Item | Problem] = []
     code: Doctest | None = None
     for item in items:

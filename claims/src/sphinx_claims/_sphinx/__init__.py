@@ -1,1 +1,1 @@
-"""The Sphinx extension: judged pages as a site."""
+"""The Sphinx extension, which shows judged pages as a site."""

@@ -1,4 +1,4 @@
-"""Show the verdict on a page: a badge on each claim, and the problems of red ones.
+"""Show the verdict on a page: a badge on each claim, and the problems of false ones.
 
 The verdict is complete only after all pages are read. Badges and problems are therefore filled in
 just before a page is written.
@@ -23,12 +23,12 @@ _JUDGED = "claims_judged"
 
 
 def note_sentence(box: nodes.Element) -> None:
-    """Store the sentence of a claim in its box before the box is translated."""
+    """Store the sentence of a claim in its box, before Sphinx translates the box."""
     box[_JUDGED] = " ".join(" ".join(child.astext() for child in box.children).split())
 
 
 def original(box: nodes.Element) -> str | None:
-    """Return the judged sentence if the box shows its translation, otherwise None."""
+    """Return the sentence that was judged if the box shows its translation, otherwise None."""
     is_translated = any(node.get("translated") for node in box.findall(nodes.Element))
     return box[_JUDGED] if is_translated and _JUDGED in box else None
 
@@ -38,14 +38,14 @@ BADGES = {
     "false": ("✗", "false"),
     "skipped": ("–", "skipped: outside its version range"),
 }
-"""The mark of a verdict, and the word for it, which a style may leave to those who hear a page."""
+"""For each verdict, a mark and a word. A style may hide the word, except from screen readers."""
 TRANSLATIONS = {
     "stale": "The sentence has changed since it was translated.",
     "missing": "This sentence is not translated.",
     "false": "The translation says something else than what was proven.",
     "unreviewed": "Nobody has compared the translation with what was proven.",
 }
-"""Notes on a translated claim, by the word for its translation."""
+"""A note on a translated claim, for each state of the translation."""
 
 _BADGE, _BOX = "claims_badge", "claims_box"
 
@@ -74,7 +74,7 @@ def unjudged_claims(doctree: nodes.document) -> Iterator[Problem]:
 
 
 class ShowVerdicts(SphinxPostTransform):
-    """Insert the final verdicts into a page."""
+    """A transform that inserts the final verdicts into a page."""
 
     default_priority = 5  # before references are resolved
 
@@ -102,7 +102,10 @@ class ShowVerdicts(SphinxPostTransform):
             _add_above(page, [line for line in others if line.path == path])
 
     def _pages(self) -> dict[str, nodes.Element]:
-        """Map each page to its part of this document; single-file builds contain several pages."""
+        """Return the part of this document for each page.
+
+        Single-file builds contain several pages.
+        """
         paths = current.get().paths
         parts: dict[str, nodes.Element] = {paths[self.env.docname]: self.document}
         for part in self.document.findall(start_of_file):
@@ -110,7 +113,10 @@ class ShowVerdicts(SphinxPostTransform):
         return parts
 
     def _to_ledger(self, said: Sequence[nodes.Node], badge: nodes.Element) -> list[nodes.Node]:
-        """Link a badge to the ledger, if there is one, unless the badge is in the ledger itself."""
+        """Return the nodes of a badge, as a link to the ledger if there is one.
+
+        A badge in the ledger itself is no link.
+        """
         label = entry_label(*badge[_BADGE])
         ledger, _ = self.env.domains.standard_domain.anonlabels.get(label, (None, None))
         if ledger is None or isinstance(badge.parent, nodes.term):
@@ -120,7 +126,10 @@ class ShowVerdicts(SphinxPostTransform):
 
 
 def _add_to_proof(box: nodes.Element, claim: Mapping[str, Any] | None) -> None:
-    """Add the scope of a claim to its proof, in the fold below the claim or around it."""
+    """Add the kind and scope of a claim to the fold with its proof: below its box or around it.
+
+    A fold is a part of a page that a reader can open. Without a fold or a kind, add nothing.
+    """
     told = " · ".join(about(claim)) if claim is not None else ""
     place = box.parent.index(box) + 1
     following = box.parent.children[place : place + 2]
@@ -133,9 +142,10 @@ def _add_to_proof(box: nodes.Element, claim: Mapping[str, Any] | None) -> None:
 
 
 def _add_translation(box: nodes.Element, word: str | None, judged: str | None) -> None:
-    """Add a note on the translation, and the sentence that was `judged` if it differs.
+    """Add a note on the translation of a claim to its box, and the sentence that was judged.
 
-    A reviewed translation is shown without the original.
+    `word` is the state of the translation, and `judged` the original sentence, or None. For a
+    current translation, add nothing.
     """
     if word == "current":
         return
@@ -149,7 +159,7 @@ def _add_translation(box: nodes.Element, word: str | None, judged: str | None) -
 
 
 def _add_above(page: nodes.Element, red: Sequence[RedLine]) -> None:
-    """Put an admonition under the title of a page."""
+    """Put a box with the problems in `red` under the title of a page, if there are any."""
     if red:
         title = nodes.title("", say("This page is not true"))
         above = nodes.admonition("", title, classes=["error"])

@@ -1,4 +1,4 @@
-"""The running build, in which directives, reader and checks look up verdicts."""
+"""The running build, from which directives, the reader and the checks get verdicts."""
 
 import dataclasses
 import functools
@@ -33,22 +33,22 @@ class Build:
         return self._pages[self.paths[docname]]
 
     def verdict(self, path: str, identifier: str) -> str:
-        """Return the verdict on a claim, or `false` if the page `path` does not contain it."""
+        """Return the verdict on a claim of the page `path`, `false` if there is no such claim."""
         return self._words.get((path, identifier), "false")
 
     def translation_of(self, identifier: str) -> str | None:
-        """Return the state of a claim's translation; None if the site is not translated."""
+        """Return the state of a claim's translation, or None if the site is not translated."""
         words = self._translation.words if self._translation else {}
         return words.get(identifier)
 
     def sentence(self, claim: Mapping[str, Any]) -> str:
-        """Return the translation of a claim's sentence, or the original if there is none."""
+        """Return the translated sentence of a claim in the ledger, or else the original."""
         said: str = claim["sentences"].get(self.env.config.language, claim["statement"])
         return said
 
     @functools.cached_property
     def ledger(self) -> Mapping[str, Any]:
-        """Return the ledger of the site, cached because several pages may show it."""
+        """Return the ledger of the site. It is cached, because several pages may show it."""
         return ledger_of(self.site, self.config)
 
     @functools.cached_property
@@ -67,4 +67,4 @@ class Build:
 
 
 current: ContextVar[Build] = ContextVar("current")
-"""The current build: MyST-NB passes nothing but text to `read_notebook`."""
+"""The current build. It is global because MyST-NB passes only text to `read_notebook`."""

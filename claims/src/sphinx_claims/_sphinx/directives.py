@@ -1,4 +1,4 @@
-"""Render the directives and roles of a page that was judged."""
+"""Render the directives and roles of a page, with the results of their execution."""
 
 import re
 from typing import Any
@@ -22,14 +22,14 @@ from sphinx_claims._sphinx.notebook import CLAIM, ESCAPE, said_again, take_pendi
 from sphinx_claims._sphinx.unproven import UnprovenDirective
 
 UNEXECUTED = "unexecuted"
-"""The class of code that a page shows as executed and that was not."""
+"""The class of code that looks executed on a page but was not executed."""
 
 _TRANSLATED = re.compile(r":(\d+):<translated>$")
-"""Where Sphinx says that a translation stands: on the line of the original."""
+"""The source that Sphinx gives to a translated text: the line of the original."""
 
 
 def add_directives(app: Sphinx) -> None:
-    """Add the directives and roles of a page, and `{code-cell}` inside containers."""
+    """Register the directives and roles of a page, and `{code-cell}` inside containers."""
     app.add_directive("claim", ClaimDirective)
     app.add_directive("code-cell", NestedCell, override=True)
     app.add_directive("claims-ledger", LedgerDirective)
@@ -41,14 +41,14 @@ def add_directives(app: Sphinx) -> None:
 
 
 class ClaimDirective(SphinxDirective):
-    """A named sentence that the ledger links to."""
+    """The directive `{claim}`: a named sentence that the ledger links to."""
 
     required_arguments = 1
     has_content = True
     option_spec = dict.fromkeys(OPTIONS, str)
 
     def run(self) -> list[nodes.Node]:
-        """Render the sentence, with its verdict and id under it."""
+        """Return nodes for the sentence, with its verdict and id below it."""
         identifier = self.arguments[0]
         claim = take_pending(self.env, CLAIM, identifier)
         judged = identifier if claim is not None else ""
@@ -68,14 +68,17 @@ class ClaimDirective(SphinxDirective):
 
 
 class NestedCell(SphinxDirective):
-    """A cell inside a list, a tab or a dropdown, rendered as MyST-NB renders those outside."""
+    """The directive `{code-cell}` inside a list, a tab or a dropdown.
+
+    It looks like a cell at the top level, which MyST-NB renders.
+    """
 
     optional_arguments = 1
     has_content = True
     option_spec = dict.fromkeys(CELL_OPTIONS, str)
 
     def run(self) -> list[nodes.Node]:
-        """Render the executed cell; mark a cell that was not executed."""
+        """Return nodes for the executed cell, or a marked block if the cell was not executed."""
         source = remove_pins("\n".join(self.content))
         index = take_pending(self.env, self.name, source)
         if index is None:
@@ -93,10 +96,13 @@ class NestedCell(SphinxDirective):
 
 
 class InlineRole(SphinxRole):
-    """A checked expression, shown as code, or an inserted value."""
+    """The roles `{claim}` and `{value}`: a checked expression, shown as code, or its value."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        """Render the expression or its value; mark an expression that was not executed."""
+        """Return nodes for the expression or its value.
+
+        Mark an expression that was not executed.
+        """
         pending = self._pending()
         value, is_red = pending or (None, True)
         if value is not None:
@@ -107,7 +113,10 @@ class InlineRole(SphinxRole):
         return [nodes.literal(self.rawtext, self.text, classes=classes)], []
 
     def _pending(self) -> Any:
-        """Return the value and whether it is red; a translation is read after the whole page."""
+        """Return the value to show, or None, and whether the check failed; None if not executed.
+
+        Sphinx reads translated texts after the whole page, so their results are looked up by line.
+        """
         translated = _TRANSLATED.search(str(self.inliner.document["source"]))
         if translated:
             return said_again(self.env, self.name, self.text, int(translated[1]))

@@ -1,4 +1,4 @@
-"""Find code that a built page shows but that was not executed."""
+"""Find code that a built page shows as executed but that was not executed."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from sphinx_claims._sphinx.unproven import line_of
 
 
 def unexecuted_code(doctree: nodes.document) -> Iterator[Problem]:
-    """Yield a problem for each role and cell of `doctree` that was not executed."""
+    """Yield a problem for each role and cell in `doctree` that was not executed."""
     for code in doctree.findall(nodes.Element):
         if isinstance(code, nodes.literal | nodes.literal_block) and UNEXECUTED in code["classes"]:
             yield Problem(line_of(code), f"`{code.astext()}` is not executed: write it in Markdown")

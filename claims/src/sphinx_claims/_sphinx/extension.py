@@ -1,4 +1,7 @@
-"""The Sphinx extension: all pages are judged before any is read; MyST-NB renders the records."""
+"""The Sphinx extension. It judges all pages before Sphinx reads any.
+
+MyST-NB renders the records.
+"""
 
 import contextlib
 import dataclasses
@@ -46,7 +49,7 @@ _OUTPUT = {"output", "traceback"}
 
 
 def silence_traceback_lexer(_app: Sphinx, doctree: nodes.document) -> None:
-    """Silence the traceback lexer's warnings, because an error message may contain any text."""
+    """Prevent warnings of the traceback lexer, because an error message may contain any text."""
     for block in doctree.findall(nodes.literal_block):
         if _OUTPUT.issubset(block["classes"]):
             block["force"] = True
@@ -57,10 +60,13 @@ _STATIC = Path(__file__).parent / "static"
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Set up MyST-NB as the renderer of what this extension has executed."""
+    """Register this extension, with MyST-NB as the renderer of executed cells.
+
+    Return its metadata.
+    """
     _collect_rarely(app)
     app.setup_extension("myst_nb")
-    app.setup_extension("sphinx.ext.doctest")  # it renders the directives of doctest
+    app.setup_extension("sphinx.ext.doctest")  # renders the directives of doctest
     add_directives(app)
     app.add_config_value("claims_shown_with", {}, "env", dict)
     app.add_post_transform(ShowVerdicts)
@@ -77,7 +83,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
 
 
 def _collect_rarely(app: Sphinx) -> None:
-    """Run garbage collection rarely until the build ends; it would take a fifth of the time."""
+    """Make garbage collection rare until the build ends; it would take a fifth of the time."""
     usual = gc.get_threshold()
     gc.set_threshold(200_000, 10, 100)
     app.connect("build-finished", lambda *_: gc.set_threshold(*usual))
@@ -95,13 +101,16 @@ def read_notebook(text: str) -> NotebookNode:
 def _configure(_app: Sphinx, config: SphinxConfig) -> None:
     config.nb_execution_mode = "off"
     config.nb_custom_formats = {".md": [f"{__name__}.read_notebook", {}, False]}
-    config.exclude_patterns = [*config.exclude_patterns, "jupyter_execute"]  # MyST-NB's own
+    config.exclude_patterns = [*config.exclude_patterns, "jupyter_execute"]  # made by MyST-NB
     config.html_static_path = [str(_STATIC), *config.html_static_path]
     config.myst_enable_extensions = {*config.myst_enable_extensions, *MYST_EXTENSIONS}
 
 
 def _start_workers(app: Sphinx) -> list[Workers]:
-    """Start the worker processes early, so that they import modules while Sphinx starts."""
+    """Start worker processes early, so that they import modules while Sphinx starts.
+
+    Return them in a list, which is empty if they could not be started.
+    """
     with contextlib.suppress(OSError, RuntimeError, ValueError):  # the build reports these errors
         config = read_config(Path(app.confdir))
         return [workers(config.preload, config.processes)]
@@ -134,7 +143,7 @@ def _judge(
 
 
 def _check_documents(app: Sphinx, env: BuildEnvironment) -> None:
-    """Before writing, add to the verdict the problems that only the parsed documents show."""
+    """Add to the verdict the problems that only parsed documents show, and write the ledger."""
     build = current.get()
     found = (*_find_problems_on_pages(build, env), *find_unlisted_claims(build.site, env))
     build = dataclasses.replace(build, site=build.site.with_problems(found))
@@ -151,7 +160,7 @@ def _find_problems_on_pages(build: Build, env: BuildEnvironment) -> Iterator[tup
 
 
 def _report(app: Sphinx, error: Exception | None) -> None:
-    """Report red lines at the very end of the build, so that they are not overlooked."""
+    """Report all problems at the very end of the build, so that they are not overlooked."""
     if error is not None:
         return
     build = current.get()

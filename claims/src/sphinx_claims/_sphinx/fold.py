@@ -13,22 +13,22 @@ Visitor = Callable[[HTML5Translator, nodes.Element], None]
 
 
 class Fold(nodes.container):
-    """The folded content; an ordinary container in formats without folds."""
+    """A node for folded content. In formats without folds it is an ordinary container."""
 
 
 class FoldTitle(nodes.rubric):
-    """The title of a fold, which stays visible."""
+    """A node for the title of a fold, which is always visible."""
 
 
 class FoldDirective(SphinxDirective):
-    """A fold under its title. Cells in it are executed and judged as usual."""
+    """The directive `{fold}`: content that a reader can open. Its cells are executed as usual."""
 
     required_arguments = 1
     final_argument_whitespace = True
     has_content = True
 
     def run(self) -> list[nodes.Node]:
-        """Render the title and the content; both can be found by search."""
+        """Return nodes for the title and the content. The search index contains both."""
         self.assert_has_content()
         words, messages = self.parse_inline(self.arguments[0], lineno=self.lineno)
         fold = Fold("", FoldTitle("", "", *words), classes=["fold"])
@@ -38,9 +38,9 @@ class FoldDirective(SphinxDirective):
 
 
 class JoinProofs(SphinxPostTransform):
-    """Move a fold that follows a claim into the claim's box, where the tick opens it."""
+    """A transform that moves a fold behind a claim into the claim's box. The tick opens it."""
 
-    default_priority = 6  # once the verdict has looked at the box
+    default_priority = 6  # after `ShowVerdicts`, which reads the box
 
     def run(self, **_options: Any) -> None:
         """Move the folds; keep their titles for screen readers only."""
@@ -55,7 +55,7 @@ class JoinProofs(SphinxPostTransform):
 
 
 def add_fold(app: Sphinx) -> None:
-    """Add the directive and its rendering in HTML."""
+    """Register the directive `{fold}` and its rendering in HTML."""
     app.add_post_transform(JoinProofs)
     app.add_node(Fold, html=_visitors("details", "\n"))
     app.add_node(FoldTitle, html=_visitors("summary", ""))
@@ -63,7 +63,7 @@ def add_fold(app: Sphinx) -> None:
 
 
 def _visitors(tag: str, suffix: str) -> tuple[Visitor, Visitor]:
-    """Return the functions that write the start tag and the end tag of an HTML element."""
+    """Return two functions that write the start tag and the end tag of an HTML element."""
     return (
         lambda self, node: self.body.append(self.starttag(node, tag, suffix)),
         lambda self, _: self.body.append(f"</{tag}>\n"),

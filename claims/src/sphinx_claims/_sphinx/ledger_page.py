@@ -1,4 +1,4 @@
-"""The ledger as pages: totals, and each claim with its verdict, evidence and sources."""
+"""Show the ledger on pages: totals, and each claim with its verdict, evidence and sources."""
 
 import itertools
 import operator
@@ -35,10 +35,13 @@ Pages = Mapping[str, Sequence[Mapping[str, Any]]]
 
 
 class TotalDirective(SphinxDirective):
-    """Totals of the claims, page by page; other pages list the claims."""
+    """The directive `{claims-total}`: the number of claims on each page, without the claims."""
 
     def run(self) -> list[nodes.Node]:
-        """Count the claims, also on other versions, and link to the entries of each page."""
+        """Return tables of the counts, also on other versions.
+
+        They link to the entries of pages.
+        """
         ledger = current.get().ledger
         rows: Iterator[Row] = (
             [
@@ -51,12 +54,15 @@ class TotalDirective(SphinxDirective):
 
 
 class LedgerDirective(SphinxDirective):
-    """The claims of the pages listed in its content, in that order; by default, of all pages."""
+    """The directive `{claims-ledger}`: the claims of the pages that its content lists.
+
+    Without content, it shows the claims of all pages.
+    """
 
     has_content = True
 
     def run(self) -> list[nodes.Node]:
-        """List the claims page by page, each with its verdict, its evidence and its sources."""
+        """Return nodes for the claims, page by page, with their verdicts, evidence and sources."""
         ledger = current.get().ledger
         pages = _by_page(ledger)
         if not self.content:
@@ -66,7 +72,7 @@ class LedgerDirective(SphinxDirective):
         return [*self._entries({path: pages[path] for path in named}, ledger)]
 
     def _matching(self, name: str, pages: Pages) -> list[str]:
-        """Find the pages that a line means, which may hold `*` as file names do."""
+        """Return the pages that the line `name` names. It may contain `*`, as in file names."""
         meant = name.strip()
         found = [path for path in pages if fnmatch(path, meant)]
         if meant and not found and meant not in current.get().paths.values():
@@ -104,7 +110,10 @@ class LedgerDirective(SphinxDirective):
 
 
 def find_unlisted_claims(site: SiteVerdict, env: BuildEnvironment) -> Iterator[tuple[str, Problem]]:
-    """Yield each claim that has no entry, with its page, where a ledger lists others."""
+    """Yield a problem, with its page, for each claim without an entry in a ledger.
+
+    If no claim has an entry, the site has no ledger, and there is no problem.
+    """
     known = env.domains.standard_domain.anonlabels
     without = [c for c in site.claims if entry_label(c.path, c.claim.id) not in known]
     for claim in without if len(without) < len(site.claims) else ():
@@ -113,7 +122,7 @@ def find_unlisted_claims(site: SiteVerdict, env: BuildEnvironment) -> Iterator[t
 
 
 def _head(ledger: Ledger) -> Iterator[nodes.Node]:
-    """Yield how many claims there are, and what they were on other versions."""
+    """Yield nodes with the numbers of claims and checks, and a table of other versions."""
     checks = sum(len(claim["evidence"]) for claim in ledger["claims"])
     total = [count(len(ledger["claims"]), "claim"), count(checks, "check")]
     package = ledger["package"]

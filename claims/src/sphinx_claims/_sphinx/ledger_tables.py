@@ -1,4 +1,4 @@
-"""The tables of the ledger: its pages, the runs on other versions, what a claim was elsewhere."""
+"""The tables of the ledger, and the facts that it shows about a claim."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from sphinx_claims._judging.history import CHANGED, WORDS
 from sphinx_claims._sphinx.words import say
 
 OURS = "claims_made"
-"""Marks a table that the prover made: its numbers are no one's claims."""
+"""Marks a table that the prover made, because its numbers are not claims of the page."""
 
 Row = Sequence[str | nodes.Node]
 
@@ -41,18 +41,18 @@ def versions_table(ledger: Mapping[str, Any]) -> Iterator[nodes.table]:
 
 
 def pages_table(rows: Iterable[Row]) -> nodes.table:
-    """Make a table of pages, each a link and its `counts`."""
+    """Return a table of pages. Each row contains a link to a page and its `counts`."""
     return _table([[*map(say, _PAGES)], *rows], "claims-pages")
 
 
 def counts(claims: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield how many claims and checks a page has."""
+    """Yield the number of claims on a page and the number of their checks, as text."""
     yield str(len(claims))
     yield str(sum(len(claim["evidence"]) for claim in claims))
 
 
 def elsewhere(claim: Mapping[str, Any], package: str | None) -> Iterator[str]:
-    """Yield the version range of a claim, and the versions with another verdict."""
+    """Yield texts about a claim: its version range, and the versions with another verdict."""
     for bound, told in _BOUNDS.items():
         if claim[bound] is not None:
             yield say(told, package=package, version=claim[bound])
@@ -64,7 +64,10 @@ def elsewhere(claim: Mapping[str, Any], package: str | None) -> Iterator[str]:
 
 
 def about(claim: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the kind of a claim, the words of its scope, and what situations it was tried on."""
+    """Yield the kind of a claim, the words of its scope, and what its rules ran over.
+
+    Yield nothing if the claim has no kind.
+    """
     if claim["kind"] is not None:
         yield say(claim["kind"])
         yield from claim["scope"]

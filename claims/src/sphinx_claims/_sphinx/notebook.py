@@ -1,4 +1,4 @@
-"""Page and records -> the executed notebook that MyST-NB renders."""
+"""Make the executed notebook that MyST-NB renders, from a page and its records."""
 
 import itertools
 import json
@@ -21,13 +21,16 @@ from sphinx_claims._record import Record
 _KEY, _SAID = "sphinx_claims", "sphinx_claims said"
 _CELL = "code-cell"
 CLAIM = "claim directive"
-"""Beside the role `claim`, of which a page has its own."""
+"""The key of claim directives. The role `claim` has another key."""
 
 ESCAPE = "unproven"
 
 
 def note_pending(env: BuildEnvironment, verdict: PageVerdict, notebook: NotebookNode) -> None:
-    """Note the nested cells, expressions, claims and escapes of the document that is being read."""
+    """Store the nested cells, expressions, claims and escapes of the document that is being read.
+
+    `take_pending` returns them when Sphinx renders the document.
+    """
     pending: defaultdict[tuple[str, str], deque[Any]] = defaultdict(deque)
     said: defaultdict[tuple[str, str], list[tuple[int, Any]]] = defaultdict(list)
     for index, source in nested_cells(notebook):
@@ -49,9 +52,10 @@ def note_pending(env: BuildEnvironment, verdict: PageVerdict, notebook: Notebook
 
 
 def take_pending(env: BuildEnvironment, kind: str, source: str) -> Any:
-    """Return the next of a kind: a cell's index, a claim, an escape; None if none is left.
+    """Return the next result that `note_pending` stored for a kind and a text, or None.
 
-    Of an expression it is the value, if that is shown, and whether it is red.
+    For a cell this is its index in the notebook, and for a claim or an escape the item itself. For
+    an expression it is the value to show, or None, and whether its check failed.
     """
     pending: dict[tuple[str, str], deque[Any]] = env.current_document.get(_KEY) or {}
     waiting = pending.get((kind, source))
@@ -59,19 +63,23 @@ def take_pending(env: BuildEnvironment, kind: str, source: str) -> Any:
 
 
 def said_again(env: BuildEnvironment, role: str, source: str, line: int) -> Any:
-    """Return what an expression came to, for the translation of the text that begins on `line`."""
+    """Return the result of an expression for the translation of a text that begins on `line`.
+
+    The result is the value to show, or None, and whether the check failed. Return None if the
+    expression was not executed.
+    """
     said: dict[tuple[str, str], list[tuple[int, Any]]] = env.current_document.get(_SAID) or {}
     return next((result for at, result in said.get((role, source), ()) if at >= line), None)
 
 
 NESTED = "remove-cell"
-"""The tag by which MyST-NB passes over a cell: the directive inside its container renders it."""
+"""The tag with which MyST-NB skips a cell. A directive renders it inside its container."""
 
 
 def executed_notebook(text: str, verdict: PageVerdict, config: MdParserConfig) -> NotebookNode:
-    """Read the page `text` as a notebook whose cells hold the outputs of their execution.
+    """Return the page `text` as a notebook whose cells contain the outputs of their execution.
 
-    MyST-NB finds cells at the top level only; the others follow as cells tagged `NESTED`.
+    MyST-NB finds cells at the top level only. The others follow as cells tagged `NESTED`.
     """
     notebook = _read(text, verdict, config)
     waiting = {
@@ -89,7 +97,7 @@ def executed_notebook(text: str, verdict: PageVerdict, config: MdParserConfig) -
 
 
 def _read(text: str, verdict: PageVerdict, config: MdParserConfig) -> NotebookNode:
-    """Read `text` as a notebook; return an empty one where MyST-NB fails and a problem says why."""
+    """Return `text` as a notebook; an empty one if MyST-NB fails and a problem explains why."""
     nothing: NotebookNode = v4.new_notebook(metadata={"source_map": []})
     told = " ".join(problem.message for problem in verdict.problems)
     if not text.strip() or ENDLESS in told or TOO_DEEP in told:
@@ -105,16 +113,16 @@ def _read(text: str, verdict: PageVerdict, config: MdParserConfig) -> NotebookNo
 
 
 def nested_cells(notebook: NotebookNode) -> Iterator[tuple[int, str]]:
-    """Yield index and source of each cell that a directive has to render."""
+    """Yield the index and the source of each cell that a directive has to render."""
     for index, cell in enumerate(notebook.cells):
         if NESTED in cell.metadata.get("tags", []):
             yield index, cell.source
 
 
 def _exact(notebook: NotebookNode, lines: Sequence[str]) -> Iterator[int]:
-    """Yield the line before each cell, such that the lines that MyST-NB counts up to are right.
+    """Yield the line before each cell, corrected so that MyST-NB reports the right lines.
 
-    It strips blank lines from Markdown without counting them, and adds one too many.
+    MyST-NB strips blank lines from Markdown without counting them, and adds one line too many.
     """
     for cell, start in zip(notebook.cells, notebook.metadata.source_map, strict=True):
         text = itertools.dropwhile(lambda index: not lines[index].strip(), itertools.count(start))
@@ -122,7 +130,7 @@ def _exact(notebook: NotebookNode, lines: Sequence[str]) -> Iterator[int]:
 
 
 def _code_cell(cell: Cell, record: Record, *tags: str) -> NotebookNode:
-    """Make a cell; `v4.new_code_cell` would check each against a schema, for a while."""
+    """Return a notebook cell. This is faster than `v4.new_code_cell`, which validates each cell."""
     code: NotebookNode = from_dict(
         {
             "cell_type": "code",

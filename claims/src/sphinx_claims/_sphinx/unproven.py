@@ -1,4 +1,4 @@
-"""What a page shows unproven, as Sphinx renders it: with the reason, and counted in the ledger."""
+"""Render `{unproven}`: content that is not executed, with the reason."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,14 +11,14 @@ from sphinx_claims._sphinx.words import say
 
 
 def above(node: nodes.Node) -> Iterator[nodes.Element]:
-    """Yield what `node` stands in, from the inner to the outer."""
+    """Yield the nodes that contain `node`, from the inner to the outer."""
     while node.parent is not None:
         node = node.parent
         yield node
 
 
 def line_of(node: nodes.Node) -> int:
-    """Return the line of `node`, or of what it stands in."""
+    """Return the line of `node`, or of the innermost node around it that has one, or 1."""
     return next((part.line for part in (node, *above(node)) if part.line), 1)
 
 
@@ -26,7 +26,7 @@ _HIGHLIGHTED = frozenset("python python3 py pycon ipython ipython3 bash console"
 
 
 class UnprovenDirective(SphinxDirective):
-    """A block of code in the language of its argument, or Markdown without one."""
+    """The directive `{unproven}`: code in the language of its argument, or Markdown without one."""
 
     optional_arguments = 1
     final_argument_whitespace = True
@@ -34,7 +34,7 @@ class UnprovenDirective(SphinxDirective):
     option_spec = {"because": str}  # noqa: RUF012 - docutils declares it so
 
     def run(self) -> list[nodes.Node]:
-        """Render the content and the reason; what the reader has not seen is found."""
+        """Return nodes for the content and the reason why it is not executed."""
         because = " ".join(self.options.get("because", "").split())
         take_pending(self.env, ESCAPE, because)
         box = nodes.container(classes=["unproven"])
@@ -52,7 +52,7 @@ class UnprovenDirective(SphinxDirective):
 
 
 def escapes_list(escapes: Sequence[Mapping[str, Any]]) -> Iterator[nodes.Node]:
-    """Yield how much the ledger's pages show unproven, and why."""
+    """Yield nodes that list the code that pages show but do not execute, with the reasons."""
     if escapes:
         places = (f"{escape['page']}:{escape['line']}: {escape['because']}" for escape in escapes)
         items = (nodes.list_item("", nodes.paragraph("", place)) for place in places)

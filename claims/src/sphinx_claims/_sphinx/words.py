@@ -1,4 +1,4 @@
-"""What the prover itself says on a page, in the language of the site."""
+"""Translate the words that this extension puts on pages into the language of the site."""
 
 from gettext import GNUTranslations
 from io import BytesIO
@@ -15,7 +15,7 @@ _FOLDER = Path(__file__).parent / "locale"
 
 
 def load_words(_app: Sphinx, config: Config) -> None:
-    """Read the words in the language of the site; where there are none they are English."""
+    """Load the words in the language of the site. If there are none, they stay English."""
     locale.translators.pop(("general", _CATALOGUE), None)
     file = _FOLDER / f"{config.language}.po"
     if file.is_file():
@@ -27,11 +27,11 @@ def load_words(_app: Sphinx, config: Config) -> None:
 
 
 def say(text: str, **values: object) -> str:
-    """Return a text in the language of the site, with its values put in."""
+    """Return a text in the language of the site, with `values` filled in."""
     return locale.get_translator(_CATALOGUE).gettext(text).format(**values)
 
 
 def count(number: int, noun: str) -> str:
-    """Return so many of a thing in the language of the site."""
+    """Return a number with a noun in the language of the site, such as "2 claims"."""
     words = locale.get_translator(_CATALOGUE)
     return words.ngettext(f"{{n}} {noun}", f"{{n}} {noun}s", number).format(n=number)

@@ -1,1 +1,1 @@
-"""Translations: is a translated sentence still the one that was proven?"""
+"""Check translations: whether a translated sentence says what was proven."""

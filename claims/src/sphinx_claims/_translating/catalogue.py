@@ -1,4 +1,4 @@
-"""The catalogue of a page: a gettext `.po` file with its messages in one language."""
+"""Read the catalogue of a page: a gettext `.po` file with its messages in one language."""
 
 import dataclasses
 import hashlib
@@ -11,7 +11,7 @@ from babel.messages.pofile import PoFileError, read_po
 from sphinx_claims._page import Problem
 
 Reviews = Mapping[str, Mapping[str, str]]
-"""For each page the digest of a sentence, and that of it with its translation."""
+"""For each page: the digest of a sentence -> the digest of the sentence and its translation."""
 
 _LENGTH = 16
 
@@ -35,11 +35,14 @@ class Message:
 
 
 Catalogue = Mapping[str, Message]
-"""The messages of a page by their source."""
+"""The messages of a page, by their original sentence."""
 
 
 def read_catalogue(file: Path) -> Catalogue | Problem:
-    """Read a `.po` file; return a problem if it cannot be read."""
+    """Return the messages in a `.po` file by their original sentence, or a problem.
+
+    The problem is returned if the file cannot be read.
+    """
     try:
         with file.open("rb") as stream:
             messages = [message for message in read_po(stream, abort_invalid=True) if message.id]
@@ -59,7 +62,7 @@ def read_catalogue(file: Path) -> Catalogue | Problem:
 
 
 def read_reviews(file: Path) -> Reviews:
-    """Read the digests of reviewed messages; return an empty mapping if there is no file."""
+    """Return the digests of messages that were compared; an empty mapping if there is no file."""
     if not file.is_file():
         return {}
     try:
@@ -70,16 +73,16 @@ def read_reviews(file: Path) -> Reviews:
 
 
 def write_reviews(file: Path, reviews: Reviews) -> None:
-    """Write the digests of reviewed messages, grouped by page."""
+    """Write the digests of messages that were compared, grouped by page."""
     ordered = {page: dict(sorted(reviews[page].items())) for page in sorted(reviews)}
     file.write_text(json.dumps(ordered, indent=1) + "\n", encoding="utf-8")
 
 
 def review_digests(messages: Iterable[Message]) -> Mapping[str, str]:
-    """Return the digests to store for messages that a reviewer compared with the original."""
+    """Return the digests that record that somebody compared these messages with the original."""
     return {digest(one.source): digest(one.source, one.translation) for one in messages}
 
 
 def digest(*texts: str) -> str:
-    """Return a hash of texts in their order."""
+    """Return a hash of one or more texts. It depends on their order."""
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:_LENGTH]

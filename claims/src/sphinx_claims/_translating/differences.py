@@ -13,7 +13,7 @@ from sphinx_claims._reading.markdown import parser
 from sphinx_claims._translating.glossary import Words
 
 _FIGURE = re.compile(r"(?<![A-Za-z0-9_.])[-−]?\d+(?:,\d{3})*(?:\.\d+)?(?![A-Za-z0-9_])", re.ASCII)
-"""A number, maybe right beside letters of a script that, unlike Latin, puts no spaces there."""
+"""A number. In scripts without spaces, such as Chinese, letters may be right beside it."""
 
 _TITLED = re.compile(r"(.*?)\s*<([^<>]*)>", re.DOTALL)
 _WORDS = dict(
@@ -34,7 +34,7 @@ _FORMULAS = ("math_inline", "math_inline_double", "math_single")
 class Facts:
     """The parts of a Markdown sentence that are the same in any language, in their order.
 
-    `numbers` are the numbers written in digits. `terms` are the glossary entries that it links to,
+    `numbers` are the numbers written in digits. `terms` are the glossary entries to which it links,
     each with the word that the sentence shows.
     """
 
@@ -48,7 +48,7 @@ class Facts:
 
 @functools.cache
 def facts_of(sentence: str) -> Facts:
-    """Read the facts of a sentence."""
+    """Return the facts of a Markdown sentence."""
     (inline,) = parser().parseInline(sentence)
     tokens = inline.children or []
     texts = [token.content for token in tokens if token.type == "text"]
@@ -64,13 +64,13 @@ def facts_of(sentence: str) -> Facts:
 
 
 def counts_of(sentence: str) -> set[float]:
-    """Return the numbers that an English sentence writes as words."""
+    """Return the numbers that are written as words in an English sentence."""
     words = re.findall(r"[a-z]+", sentence.lower())
     return {float(_WORDS[word]) for word in words if word in _WORDS}
 
 
 def figures_of(text: str) -> Iterator[float]:
-    """Yield the numbers in a text of any language."""
+    """Yield the numbers that are written in digits in a text of any language."""
     for found in _FIGURE.finditer(text):
         yield float(found[0].replace(",", "").replace("−", "-"))
 
@@ -88,7 +88,7 @@ def _links(tokens: Sequence[Token]) -> Iterator[str]:
 
 
 def _target(name: str, content: str) -> str:
-    """Return the target of a role without its title; lower-case it if it is a term."""
+    """Return the target of a role, without its title. For a term, it is in lower case."""
     titled = None if name in ROLES else _TITLED.fullmatch(content)
     target = titled[2] if titled else content
     return target.lower() if name == "term" else target
@@ -110,7 +110,10 @@ _KINDS = {
 
 
 def differences(source: str, translation: str, words: Words) -> Iterator[str]:
-    """Yield what a translation lacks, what it adds, and terms translated by the wrong word."""
+    """Yield a text for each fact that `translation` lacks or adds, and for each wrong term.
+
+    `words` contains the words that the glossary has for each term.
+    """
     proven, told = facts_of(source), facts_of(translation)
     written_out = counts_of(source)
     for kind, name in _KINDS.items():
@@ -126,9 +129,10 @@ def differences(source: str, translation: str, words: Words) -> Iterator[str]:
 
 
 def is_reordered(source: str, translation: str) -> bool:
-    """Return whether a translation names its facts in another order: only it says which is which.
+    """Return whether a translation has the same kinds of facts in another order.
 
-    A link or a term may stand anywhere, for its own words go with it.
+    Then only a person can check which fact belongs to which part of the sentence. The order of
+    links and terms does not matter, because their own words identify them.
     """
     before, after = facts_of(source), facts_of(translation)
     return any(_in_order(before, kind) != _in_order(after, kind) for kind in _KINDS)

@@ -1,4 +1,4 @@
-"""The glossary as a term base: which words of a language an entry may be shown by."""
+"""Find the words for each glossary term in another language."""
 
 from collections.abc import Iterator, Mapping
 
@@ -7,11 +7,14 @@ from sphinx_claims._reading.markdown import parser
 from sphinx_claims._translating.catalogue import Catalogue
 
 Words = Mapping[str, frozenset[str]]
-"""The words for each term, which is in lower case, and for those that its entry also defines."""
+"""The allowed words for each term. Terms are in lower case; those of one entry share words."""
 
 
 def words_for(glossary: str, catalogue: Catalogue) -> Words:
-    """Return the words that a catalogue has for the terms of the page that is its glossary."""
+    """Return the words for the terms of a glossary page, read from its catalogue.
+
+    `glossary` is the text of the page.
+    """
     found: dict[str, frozenset[str]] = {}
     for terms in _entries(glossary):
         shown = (catalogue[term] for term in terms if term in catalogue)
@@ -21,7 +24,7 @@ def words_for(glossary: str, catalogue: Catalogue) -> Words:
 
 
 def _entries(glossary: str) -> Iterator[list[str]]:
-    """Yield the terms of each entry: the lines above its definition, which is indented."""
+    """Yield the terms of each glossary entry: the lines above its indented definition."""
     for token in parser().parse(glossary):
         if token.type in {"fence", "colon_fence"} and token.info.strip() == "{glossary}":
             body = parse_directive("glossary", "", token.content, 0).body

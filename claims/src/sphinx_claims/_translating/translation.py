@@ -1,4 +1,4 @@
-"""A site in another language: what its claims say there, and whether that was proven."""
+"""Check a site in another language: its translated claims, and the state of each translation."""
 
 import dataclasses
 import os
@@ -24,10 +24,11 @@ _REVIEWS = "reviewed.json"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Translation:
-    """The translations of all claims in one language, and the state of each, such as `current`.
+    """The translations of all claims in one language, and the state of each translation.
 
-    It is `missing` or, where the sentence has changed, `stale`; it is `false` where it says
-    something else than the sentence, and `unreviewed` until somebody has compared the two.
+    `sentences` and `words` map the id of a claim to its translation and to its state: `current`,
+    `missing`, `stale` (the sentence has changed since), `false` (the translation says something
+    else) or `unreviewed` (nobody has compared the two).
     """
 
     language: str
@@ -37,13 +38,16 @@ class Translation:
 
     @property
     def totals(self) -> Mapping[str, int]:
-        """How many claims each word is for."""
+        """The number of claims in each state of translation."""
         return {word: [*self.words.values()].count(word) for word in WORDS}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TranslatedPage:
-    """One page in one language: its catalogue, reported as `path`, and what was reviewed of it."""
+    """One page in one language: its catalogue, reported as `path`, and the record of reviews.
+
+    `words` contains the words for glossary terms.
+    """
 
     page: Page
     path: str
@@ -53,16 +57,16 @@ class TranslatedPage:
 
     @property
     def messages(self) -> Sequence[Message]:
-        """The messages of which a reader sees the translation."""
+        """The messages whose translation readers see."""
         found = [] if isinstance(self.catalogue, Problem) else self.catalogue.values()
         return [message for message in found if message.is_shown]
 
     def message(self, claim: Claim) -> Message | None:
-        """Return the message that is the sentence of a claim."""
+        """Return the message whose original is the sentence of a claim, or None."""
         return None if isinstance(self.catalogue, Problem) else self.catalogue.get(claim.statement)
 
     def word(self, claim: Claim) -> str:
-        """Return the word for the translation of a claim."""
+        """Return the state of a claim's translation, as described in `Translation`."""
         message = self.message(claim)
         if message is None or message.is_fuzzy:
             return "stale"
@@ -73,23 +77,23 @@ class TranslatedPage:
         return "current" if self.is_reviewed(message) else "unreviewed"
 
     def is_false(self, message: Message) -> bool:
-        """Return whether a translation says something else than its sentence."""
+        """Return whether a translation differs from its original, as `differences` finds."""
         return any(differences(message.source, message.translation, self.words))
 
     def is_reviewed(self, message: Message) -> bool:
-        """Return whether somebody has compared a translation and its sentence as they are."""
+        """Return whether somebody has compared a translation and its original as they are now."""
         known = self.reviews.get(digest(message.source))
         return known == digest(message.source, message.translation)
 
     def uncompared(self) -> list[Message]:
-        """Return the messages that nobody has compared with the original as they are."""
+        """Return the messages that nobody has compared with the original as they are now."""
         return [message for message in self.messages if not self.is_reviewed(message)]
 
     def waiting(self) -> Iterator[Message]:
         """Yield the uncompared messages that are a problem.
 
-        These are the claims, those that have changed since a review, and those that name their
-        numbers or code in another order.
+        These are claims, messages that have changed since a review, and messages whose numbers or
+        code are in another order than in the original.
         """
         claims = {claim.statement for claim in self.page.claims}
         for message in self.uncompared():
@@ -121,7 +125,7 @@ class TranslatedPage:
 
 
 def languages(config: Config) -> list[str]:
-    """Return the languages for which there are catalogues."""
+    """Return the names of the languages for which there are catalogues."""
     if config.translations is None:
         return []
     folder = config.root / config.translations
@@ -129,14 +133,14 @@ def languages(config: Config) -> list[str]:
 
 
 def reviews_file(config: Config, language: str) -> Path:
-    """Return the file that says what was reviewed in a language."""
+    """Return the path of the file that records which messages were compared in a language."""
     return config.root / str(config.translations) / language / _REVIEWS
 
 
 def translated_pages(
     config: Config, language: str, pages: Sequence[Page]
 ) -> Iterator[TranslatedPage]:
-    """Yield the pages that have a catalogue in a language."""
+    """Yield those of `pages` that have a catalogue in a language."""
     folder = config.root / str(config.translations)
     reviews = read_reviews(reviews_file(config, language))
     words = _words(config, folder / language)
@@ -153,7 +157,7 @@ def translated_pages(
 
 
 def read_translations(config: Config, pages: Sequence[Page]) -> tuple[Translation, ...]:
-    """Read what `pages` say in each language for which there are catalogues."""
+    """Return the translation of the claims on `pages` into each language with catalogues."""
     return tuple(_translation(config, language, pages) for language in languages(config))
 
 
@@ -171,7 +175,7 @@ def _translation(config: Config, language: str, pages: Sequence[Page]) -> Transl
 
 
 def _words(config: Config, folder: Path) -> Words:
-    """Return the term base: what the catalogue of the glossary says."""
+    """Return the words for glossary terms in the language of `folder`; none without a glossary."""
     if config.glossary is None:
         return {}
     catalogue = read_catalogue(_catalogue_of(config.glossary, config, folder))
@@ -181,7 +185,7 @@ def _words(config: Config, folder: Path) -> Words:
 
 
 def _catalogue_of(path: str, config: Config, folder: Path) -> Path:
-    """Return where the catalogue of a page stands: beside the others, as the pages do."""
+    """Return the path of a page's catalogue. Catalogues have the same folders as the pages."""
     source = (config.root / str(config.translations)).parent
     name = os.path.relpath(config.root / path, source)
     return (folder / _MESSAGES / name).with_suffix(".po")
