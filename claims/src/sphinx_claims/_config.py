@@ -145,7 +145,7 @@ def _table(file: Path) -> Any:
 def _validate(table: Any, root: Path) -> Config:
     if not isinstance(table, dict):
         message = f"{TABLE} must be a table, not {table!r}"
-        raise ValueError(message)  # noqa: TRY004 - the value is the user's, in a file
+        raise ValueError(message)  # noqa: TRY004 - the value comes from a file
     for key in sorted(set(table) - set(_RULES)):
         message = f"{TABLE} holds {', '.join(sorted(_RULES))}, not {key!r}"
         raise ValueError(message)

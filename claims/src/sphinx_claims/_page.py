@@ -12,9 +12,9 @@ from typing import TypeVar
 
 @dataclasses.dataclass(frozen=True)
 class Problem:
-    """A fault on `line` of a page.
+    """A problem to report for `line` of a page.
 
-    Problems with the same `cause` are reported once.
+    Of several problems with the same `cause`, only one is reported.
     """
 
     line: int
@@ -48,8 +48,9 @@ class Cell:
 class Doctest:
     """A block of `>>>` examples, executed in the page's namespace.
 
-    If `is_code`, it holds the statements of a `{testcode}`, which must print `output`.
-    `options` are flags of doctest, such as `+ELLIPSIS`.
+    If `is_code` is true, it contains the statements of a `{testcode}` instead, which must print
+    `output`. `options` are flags of doctest, such as `+ELLIPSIS`. If the expression `skip_if` is
+    true, the block is skipped.
     """
 
     line: int

@@ -1,4 +1,4 @@
-"""Records of executed steps."""
+"""The records of executed steps: their outputs, checks and problems."""
 
 import dataclasses
 from typing import Any

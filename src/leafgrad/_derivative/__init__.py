@@ -1,1 +1,1 @@
-"""`higher_order_grad`, `laplacian`, `taylor_rule`: derivatives of any order."""
+"""Derivatives of any order: `higher_order_grad`, `laplacian`, `jacobian`, `taylor_rule`."""

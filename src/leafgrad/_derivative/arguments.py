@@ -127,8 +127,8 @@ def _axes_cure(shape: tuple[int, ...], batch: tuple[int, ...]) -> str:
 
 
 # A Taylor pass has one coefficient per derivative and multiplies every pair of them. Planning the
-# products of 1000 coefficients takes half a minute, of 2000 eight times as long. A Hessian in forty
-# columns has about this many second derivatives.
+# products of 1000 coefficients takes half a minute, and of 2000 eight times as long. A Hessian in
+# forty columns has about 1000 second derivatives.
 MOST_DERIVATIVES = 1000
 
 
@@ -150,7 +150,7 @@ def parse_orders(order: object, axes: Axes) -> list[MultiIndex]:
 
 
 def is_by_column(order: object) -> bool:
-    """Check whether an order, or an entry in a list of orders, is a tuple of counts per column."""
+    """Check whether `order`, or an entry of it if it is a list, is a tuple of counts per column."""
     if isinstance(order, list):
         return any(isinstance(entry, tuple) for entry in order)
     return isinstance(order, tuple)
@@ -168,10 +168,10 @@ def as_count(value: object) -> int | None:
 
 
 def shorten(value: object) -> str:
-    """Return the `repr` of an argument, abbreviated if it is long."""
+    """Return the `repr` of an argument for an error message, abbreviated if it is long."""
     try:
         return _SHORT.repr(value)
-    except ValueError:  # a number with too many digits for Python to write
+    except ValueError:  # Python refuses to write a number with too many digits.
         return message("derivative.order.too-long", type=type(value).__name__)
 
 
@@ -196,7 +196,7 @@ def _parse(order: object, axes: Axes, name: str) -> MultiIndex:
 
 
 def _is_index(order: tuple[Any, ...], axes: Axes) -> bool:
-    """Check quickly whether a tuple is already a valid multi-index, as most are."""
+    """Check quickly whether a tuple is a valid multi-index. If not, it may still be convertible."""
     if axes.is_elementwise or len(order) != axes.columns:
         return False
     return _INTS.issuperset(map(type, order)) and min(order, default=0) >= 0
@@ -268,7 +268,7 @@ def _int_for_columns(order: int, axes: Axes, name: str) -> str:
 
 @lru_cache(maxsize=256)
 def _check_count(orders: frozenset[MultiIndex]) -> None:
-    """Raise an error if the orders need more than `MOST_DERIVATIVES` derivatives."""
+    """Raise an error if the orders, with all lower ones, are more than `MOST_DERIVATIVES`."""
     lower: set[MultiIndex] = set()
     for order in orders:
         count = math.prod(counted + 1 for counted in order)

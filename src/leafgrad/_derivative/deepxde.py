@@ -126,7 +126,10 @@ _FEW_PASSES = 2
 
 
 class _Source(NamedTuple):
-    """A tensor that was differentiated or is a derivative, and the meaning of its columns."""
+    """A tensor that can be differentiated, and the meaning of its columns.
+
+    It is the network's output or one of its derivatives.
+    """
 
     tensor: Tensor
     version: int | None
@@ -142,7 +145,7 @@ class _Derivatives:
         # Keys are ids of tensors, which the sources keep alive.
         self._sources: dict[int, _Source] = {}
         self._met: list[_Outputs] = []
-        self._plans: list[list[MultiIndex]] = []  # the previous step's orders per output
+        self._plans: list[list[MultiIndex]] = []  # for each output, the orders of the previous step
 
     def jacobian(
         self, ys: Tensor, xs: Tensor, i: int | None = None, j: int | None = None
@@ -208,7 +211,7 @@ def _check_shapes(ys: object, xs: object) -> None:
             key = "forward-mode" if isinstance(tensor, tuple) else "type"
             kind = type(tensor).__name__
             raise TypeError(message(f"derivative.deepxde.{key}", name=name, type=kind))
-        if tensor.dim() != 2:  # noqa: PLR2004 - points and columns
+        if tensor.dim() != 2:  # noqa: PLR2004 - its axes are points and columns
             shape = tuple(tensor.shape)
             raise ValueError(message("derivative.deepxde.shape", name=name, shape=shape))
 

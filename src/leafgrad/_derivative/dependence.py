@@ -81,7 +81,7 @@ def raise_if_freed(error: RuntimeError, nodes: Iterable[Node]) -> None:
 _FREED = "backward through the graph a second time"
 
 
-# Constant derivatives: the tensor's id -> the tensor, the inputs and the tensor's version counter.
+# Constant derivatives, by the tensor's id: the tensor, the inputs and the tensor's version counter.
 _constants: dict[int, tuple[ref[Tensor], ref[Tensor], int | None]] = {}
 
 
@@ -108,7 +108,7 @@ def _is_known_constant(outputs: Tensor, inputs: Tensor) -> bool:
 def _check_view(outputs: Tensor, inputs: Tensor) -> None:
     """Raise an error if `inputs` is a view of a tensor that `outputs` depends on.
 
-    Returning zeros would be misleading in this case.
+    Otherwise zeros would be returned, which would be misleading.
     """
     paths = ((source, _autograd.path_between(outputs, source)) for source in _sources(inputs))
     source = next((source for source, path in paths if path is not None), None)

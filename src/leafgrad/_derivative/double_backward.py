@@ -102,7 +102,10 @@ def missing_part(node: Node) -> str | None:
 
 
 def _missing_in_custom_function(node: Node) -> str | None:
-    """Return the reason why a custom function's backward is not fully recorded, None if it is."""
+    """Return why the graph of a custom function's backward is incomplete, None if it is complete.
+
+    The reason is a key below ``derivative.double-backward`` in the messages.
+    """
     # Run the backward once, and collect the edges of the graph that it records.
     kept = {_autograd.edge_by_use(tensor) for tensor in _autograd.kept_tensors(node)}
     starts = list(map(_autograd.edge_by_use, _autograd.sample_gradients(node)))

@@ -57,7 +57,7 @@ def higher_order_grad(
 
 @public_function(traceable=traceable)
 @run_in(recording)
-def higher_order_grad(  # noqa: PLR0913 (each by name)
+def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
     outputs: Tensor | Function,
     inputs: Inputs,
     order: int | MultiIndex | list[Any],

@@ -60,7 +60,7 @@ def laplacian(
 
 @public_function(traceable=traceable)
 @run_in(recording)
-def laplacian(  # noqa: PLR0913 (each by name)
+def laplacian(  # noqa: PLR0913 (they are passed by name)
     outputs: Tensor | Function,
     inputs: Inputs,
     *,

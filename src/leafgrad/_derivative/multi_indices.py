@@ -11,7 +11,7 @@ from leafgrad._messages import message
 
 
 def check_columns(axes: Axes) -> None:
-    """Raise an error if a row of inputs has no columns."""
+    """Raise an error if a row of inputs has no columns or if the axes are elementwise."""
     if axes.is_elementwise:
         raise ValueError(message("derivative.no-axes"))
     if not axes.columns:

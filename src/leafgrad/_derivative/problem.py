@@ -47,7 +47,7 @@ ROWS = get_args(RowsArgument)
 Vouched = Literal["proven", "vouched for"]
 
 
-def parse_problem(  # noqa: PLR0913 (each by name)
+def parse_problem(  # noqa: PLR0913 (they are passed by name)
     outputs: Tensor | Function,
     inputs: Inputs,
     *,
@@ -221,8 +221,8 @@ class DerivativeProblem(NamedTuple):
     ) -> tuple[Tensor, list[Tensor], Manner]:
         """Return the sum of second derivatives, the first derivatives, and how they were computed.
 
-        The first derivatives are those in the columns `gradient_in`. Each tensor has the shape of
-        `outputs`.
+        The sum runs over the columns or directions in `along`. The first derivatives are those in
+        the columns `gradient_in`. Each tensor has the shape of `outputs`.
         """
         reason, proof = None, self._proof(path, 2)
         if not isinstance(along, Tensor):
@@ -252,7 +252,7 @@ class DerivativeProblem(NamedTuple):
         return columns if len(self.axes.row) == 1 else columns.unflatten(-1, self.axes.row)
 
     def finish(self, result: Tensor) -> Tensor:
-        """Prepare a result for the caller.
+        """Return a result in the form in which the caller gets it.
 
         Views are cloned, because an in-place write to one derivative would change others. Without
         `create_graph`, the result is detached. With it, a constant result is recorded as such.
@@ -295,7 +295,8 @@ class DerivativeProblem(NamedTuple):
         """
         outputs, inputs, is_first = self.outputs, self.inputs, max(map(sum, orders)) == 1
         parts = self.joined.parts if self.joined else (inputs,)
-        if self.method != "auto" or torch.compiler.is_compiling():  # Sizes would become constants.
+        # In compiled code, a plan would turn sizes into constants.
+        if self.method != "auto" or torch.compiler.is_compiling():
             return None
         if not may_be_nested(outputs, parts, self.axes.batch.numel()):
             return None

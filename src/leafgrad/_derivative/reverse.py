@@ -200,7 +200,7 @@ def raise_if_missing(error: RuntimeError) -> None:
     if isinstance(error, NotImplementedError):
         words = {"error": str(error).rstrip("."), "help": message(WRITE_OUT)}
         refusal = message("derivative.graph.no-formula", **words)
-        raise RuntimeError(refusal) from error  # noqa: TRY004 (of the graph, not of a type)
+        raise RuntimeError(refusal) from error  # noqa: TRY004 (the error is about the graph, not about a type)
 
 
 def successor(index: MultiIndex, column: int) -> MultiIndex:

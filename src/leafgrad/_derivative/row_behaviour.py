@@ -711,7 +711,7 @@ def _unfold_picture(site: Site) -> Results:
     """Return rows for image patches if the first axis is a batch of images, else an empty list."""
     (rows,) = site.present
     ndim = len(site.shape)
-    if min(ndim, rows.ndim) + 1 != max(ndim, rows.ndim) or 4 not in (ndim, rows.ndim):  # noqa: PLR2004 (a batch of pictures)
+    if min(ndim, rows.ndim) + 1 != max(ndim, rows.ndim) or 4 not in (ndim, rows.ndim):  # noqa: PLR2004 (a batch of images)
         return []
     return [rows.join_along(range(1, rows.ndim)).move_axes([0, *[None] * (ndim - 1)])]
 

@@ -288,7 +288,7 @@ class _Walk:
     def __init__(
         self,
         count: int,
-        may_differentiate: bool,  # noqa: FBT001 (what a backward computes)
+        may_differentiate: bool,  # noqa: FBT001 (whether a backward is differentiated)
         depth: int = 0,
         *,
         reads_rules: bool = False,
@@ -313,7 +313,7 @@ class _Walk:
             if not _pass_labels(node, edges, known):
                 with _autograd.plain_computation():
                     self._find_rows(node, edges, known)
-                    for node, edges in ahead:  # noqa: PLW2901 (the rest)
+                    for node, edges in ahead:  # noqa: PLW2901 (it continues the same iterator)
                         if not _pass_labels(node, edges, known):
                             self._find_rows(node, edges, known)
         return known
@@ -492,7 +492,7 @@ def _rows_of_series(series: Series | None, known: Known, ndim: int) -> Rows | Te
 def _may_be_read(node: Node, depth: int) -> bool:
     """Check whether the backward of a node can be recorded to find its rows.
 
-    This is so for custom functions and for in-place writes to views, down to a maximum depth.
+    This is possible for custom functions and for in-place writes to views, down to a maximum depth.
     """
     if depth >= _DEEPEST or _autograd.lacks_formula(node) or _autograd.is_compiled(node):
         return False

@@ -75,7 +75,7 @@ class Rows(NamedTuple):
         return Rows(self.span.reshape(2, *missing, *sizes), (*missing, *self.shape))
 
     def full(self, *dims: int) -> Tensor:
-        """Return the span ``[2, *sizes]``, expanded to the tensor's size along the axes `dims`."""
+        """Return the span as integers ``[2, *sizes]``, with full size along the axes `dims`."""
         numbers = self.numbers
         sizes = [*numbers.shape]
         for dim in dims:

@@ -35,7 +35,7 @@ _EXACT = _autograd.types_of_nodes(
     *"Add Addmm Bmm Cat Cos Div Linear Mm Mul Neg Select Sigmoid Silu Sin Slice Sub T Tanh".split(),
     "Unsqueeze",
 )
-_EXACT_TOO = _autograd.types_of_nodes(  # Labels alone cannot prove rows for these kinds.
+_EXACT_TOO = _autograd.types_of_nodes(  # Labels do not suffice for a proof here.
     *"Exp Expand MeanBackward1 Permute Pow ReshapeAlias Softmax Split Squeeze".split(),
     *"SumBackward1 Transpose UnsafeView View".split(),
 )
@@ -118,7 +118,7 @@ def make_plan(
     outputs, axes, path = proof.outputs, proof.axes, proof.path
     highest, batch = max(map(sum, orders)), len(axes.batch)
     most = _MOST_ELEMENTS.get((highest, len(plan(orders)))) if highest > 1 else None
-    if highest == 2 and len(orders) >= 2 * len(plan(orders)):  # noqa: PLR2004 - a Hessian of four columns
+    if highest == 2 and len(orders) >= 2 * len(plan(orders)):  # noqa: PLR2004 - at least a Hessian in four columns
         most = sys.maxsize
     if highest > 1 and most is None:
         return None

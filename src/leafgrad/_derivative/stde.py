@@ -28,7 +28,7 @@ from leafgrad._messages import message
 
 @public_function()
 @run_in(recording)
-def stde(  # noqa: PLR0913 (each by name)
+def stde(  # noqa: PLR0913 (they are passed by name)
     outputs: Tensor | Function,
     inputs: Tensor,
     order: int = 2,
@@ -103,7 +103,7 @@ def stde(  # noqa: PLR0913 (each by name)
     directions[:, columns] = drawn
     batch = [1] * len(problem.axes.batch)
     along = directions.to(problem.inputs).reshape(-1, *batch, *problem.axes.row)
-    if order == 2:  # noqa: PLR2004 (whose sum a pass carries by itself)
+    if order == 2:  # noqa: PLR2004 (the Laplacian has a faster pass)
         total, _, _ = problem.laplacian(along, with_gradient=False)
     else:
         total = problem.along(along, [order])[order].sum(0)

@@ -1,4 +1,4 @@
-"""Rewrite checks in Python so that they report failures even if the page catches the error."""
+"""Rewrite checks in Python code: they report failures even if the code catches the error."""
 
 import ast
 import re
@@ -122,7 +122,10 @@ def _sources(step: Step) -> Iterator[tuple[int, str]]:
 
 class _Reporting(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> Any:
-        """Visit statements only: expressions contain no assert."""
+        """Rewrite the checks in a statement.
+
+        Expressions are left unchanged: they contain no assert.
+        """
         if isinstance(node, ast.expr):
             return node
         if isinstance(node, ast.Assert):

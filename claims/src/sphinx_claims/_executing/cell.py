@@ -46,7 +46,7 @@ def execute_cell(
                 value = eval(expression, namespace)
             if value is not None:
                 capture.show(value, "execute_result")
-    except BaseException as error:  # noqa: BLE001 - whatever a cell raises is a finding
+    except BaseException as error:  # noqa: BLE001 - any exception of a cell is reported
         return error
     return None
 

@@ -106,7 +106,7 @@ class ExampleRunner:
             code = compile(whole, file, mode, sum(imported), dont_inherit=True)
             with contextlib.redirect_stdout(shown):
                 exec(code, self._namespace)
-        except BaseException as error:  # noqa: BLE001 - whatever an example raises is compared
+        except BaseException as error:  # noqa: BLE001 - any exception of an example is compared
             return shown.getvalue(), error
         return shown.getvalue(), None
 

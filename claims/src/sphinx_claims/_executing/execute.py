@@ -95,7 +95,7 @@ class PageRun:
         with self._capture.capturing(step.may_print if isinstance(step, Cell) else None):
             try:
                 record = self._step(step)
-            except Exception as error:  # noqa: BLE001 - the rest of the page is judged all the same
+            except Exception as error:  # noqa: BLE001 - the other steps are still judged
                 message = f"the prover failed here: {describe(error)}"
                 record = Record(problems=(Problem(step.line, message),))
         return self._complete_record(record, step)
@@ -143,7 +143,7 @@ class PageRun:
         setup, self._setup = self._setup, ""
         try:
             exec(compile(setup, "doctest_global_setup", "exec"), self._namespace)
-        except BaseException as error:  # noqa: BLE001 - whatever it raises is a finding
+        except BaseException as error:  # noqa: BLE001 - any exception is reported
             message = f"doctest_global_setup cannot be executed: {describe(error)}"
             found.append(Problem(step.line, message))
         found.extend(self._examples.run(step))
@@ -156,7 +156,7 @@ class PageRun:
         try:
             value = eval(compile(step.source, self._path, "eval"), self._namespace)
             shown = str(value) if step.role == "value" else repr(value)
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the sentence is not proven
+        except BaseException as error:  # noqa: BLE001 - after any exception, the sentence is not proven
             cause = self._causes.of(error, "", step.line)
             message = f"{describe(error)}, in `{step.source}`"
             return Record(problems=(Problem(step.line, message, cause),))

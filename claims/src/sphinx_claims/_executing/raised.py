@@ -7,7 +7,10 @@ from sphinx_claims._python import bound_names, parse_python
 
 
 class Causes:
-    """Remembers which names are missing and why, so that each cause is reported once."""
+    """Finds out which errors have the same cause, so that each cause is reported once.
+
+    It remembers which names are missing, and because of which error.
+    """
 
     def __init__(self, namespace: Mapping[str, object]) -> None:
         self._namespace = namespace

@@ -102,7 +102,7 @@ class ForAll:
         """
         try:
             predicate(*(function for _, function in combination))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the rule fails here
+        except Exception as error:  # noqa: BLE001 - any exception makes the rule fail
             frames = traceback.extract_tb(error.__traceback__)
             is_apart = isinstance(error, NotImplementedError) and frames[-1].filename == _FILE
             return None if is_apart else describe(error)

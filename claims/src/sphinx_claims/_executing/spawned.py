@@ -123,14 +123,14 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     elif process.poll() is None:
         command = ["taskkill", "/F", "/T", "/PID", str(process.pid)]  # a command of Windows
         with contextlib.suppress(OSError):
-            subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - its own child
+            subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - it kills only a child
     process.kill()
 
 
 def _main() -> NoReturn:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        preload, function, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301 - our own process's
+        preload, function, arguments = pickle.load(sys.stdin.buffer)  # noqa: S301 - sent by our own process
     except (EOFError, pickle.UnpicklingError):  # the parent ended before it sent a job
         sys.exit(1)
     messages = os.fdopen(os.dup(1), "wb")

@@ -1,4 +1,4 @@
-"""Digests of claims: a stored verdict is valid only while the digest is the same."""
+"""Compute digests of claims. A stored verdict is valid only while the digest is the same."""
 
 import hashlib
 import json

@@ -75,7 +75,7 @@ def _read(file: Path, config: Config) -> Page:
         return read_page(file, path, config.python_fences)
     except OSError as error:
         problem = Problem(1, f"a page must be readable: {error.strerror}")
-    except Exception as error:  # noqa: BLE001 - the other pages are judged all the same
+    except Exception as error:  # noqa: BLE001 - the other pages are still judged
         problem = Problem(1, f"the prover failed on this page: {describe(error)}")
     return Page(path=path, items=(), problems=(problem,))
 

@@ -114,7 +114,7 @@ def judge_page(
     found = outcome.messages, outcome.failure
     try:
         return judge(page, *found, seconds, release)
-    except Exception as error:  # noqa: BLE001 - the other pages are judged all the same
+    except Exception as error:  # noqa: BLE001 - the other pages are still judged
         problem = Problem(1, f"the prover failed on this page: {describe(error)}")
         failed = dataclasses.replace(page, items=(), problems=(*page.problems, problem))
         return judge(failed, (), failure=None, seconds=seconds)

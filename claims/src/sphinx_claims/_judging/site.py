@@ -1,4 +1,4 @@
-"""The verdict on a whole site."""
+"""The verdict on a whole site: on all of its pages."""
 
 import dataclasses
 from collections.abc import Iterable

@@ -61,7 +61,7 @@ def entry_label(path: str, identifier: str) -> str:
 
 
 def claim_box(identifier: str, *, is_key: bool = False) -> nodes.container:
-    """Return the box of a claim; an empty `identifier` marks a claim that was not judged."""
+    """Return the box node of a claim. An empty `identifier` marks a claim that was not judged."""
     classes = ["claim", *(["claim-key"] if is_key else [])]
     return nodes.container(classes=classes, **{_BOX: identifier})
 

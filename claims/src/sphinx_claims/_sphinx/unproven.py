@@ -31,7 +31,7 @@ class UnprovenDirective(SphinxDirective):
     optional_arguments = 1
     final_argument_whitespace = True
     has_content = True
-    option_spec = {"because": str}  # noqa: RUF012 - docutils declares it so
+    option_spec = {"because": str}  # noqa: RUF012 - docutils requires it
 
     def run(self) -> list[nodes.Node]:
         """Return nodes for the content and the reason why it is not executed."""

@@ -105,7 +105,7 @@ class TranslatedPage:
                 yield message
 
     def problems(self) -> Iterator[Problem]:
-        """Yield the problems of the catalogue and of its messages."""
+        """Yield the problems: an unreadable catalogue, and false or unreviewed translations."""
         if isinstance(self.catalogue, Problem):
             yield self.catalogue
             return

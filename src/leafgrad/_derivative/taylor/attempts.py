@@ -31,7 +31,7 @@ from leafgrad._derivative.taylor.scale import Scale
 
 _PLAIN = 2  # up to this order, factorials are too small to matter
 _SHORT = 8  # up to this order, coefficients are tried in single precision
-_STEP = 900  # in bits, a little less than double precision has above one
+_STEP = 900  # bits: a little less than the range of double precision above one
 _MOST = 2.0**_STEP
 
 

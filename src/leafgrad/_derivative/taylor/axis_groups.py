@@ -18,7 +18,7 @@ class Group(NamedTuple):
 
     @property
     def is_one_axis(self) -> bool:
-        """Whether the group is a single axis before and after the view."""
+        """Whether the group consists of a single axis, both before and after the view."""
         return len(self.old) == len(self.new) == 1
 
 

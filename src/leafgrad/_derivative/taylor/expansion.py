@@ -173,9 +173,10 @@ class Taylor(NamedTuple):
     def _best_scale(
         self, found: Series, moved: Moved, check: RangeCheck, tried: Attempt, better: Attempt | None
     ) -> Scale:
-        """Return the scale of `tried` if the coefficients found with it fit, or a better scale.
+        """Return the scale with which to compute the result.
 
-        The coefficients are ``[K, *batch, *channels]``.
+        This is the scale of `tried` if the coefficients `found` with it did not overflow or
+        underflow, and a better scale otherwise. The coefficients are ``[K, *batch, *channels]``.
         """
         if check.fits(found, tried.room):
             return tried.scale
@@ -186,7 +187,7 @@ class Taylor(NamedTuple):
         return self._search_scale(found.algebra, moved, check)
 
     def _search_scale(self, algebra: Algebra, moved: Moved, check: RangeCheck) -> Scale:
-        """Return, for each row, the first scale with which no coefficient overflows or underflows.
+        """Return a scale with which no coefficient overflows or underflows, chosen for each row.
 
         If a row has no such scale, a value itself is infinite or NaN, and the scale does not
         matter.

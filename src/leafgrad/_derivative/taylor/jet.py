@@ -128,18 +128,18 @@ class Jet:
         return self.to(self.value[index], lambda series: series.part(index))
 
     def sum(self, dim: int | Sequence[int] | None = None, *, keepdim: bool = False) -> Jet:
-        """Return the sum along axes of ``[*shape]``, or of all elements."""
+        """Return the sum of this jet ``[*shape]`` along the axes `dim`, or of all elements."""
         dims = _dims(self.value, dim)
         value = self.value.sum(dims, keepdim=keepdim)
         return self.to(value, lambda series: series.summed(dims, keepdim=keepdim))
 
     def mean(self, dim: int | Sequence[int] | None = None, *, keepdim: bool = False) -> Jet:
-        """Return the mean along axes of ``[*shape]``, or of all elements."""
+        """Return the mean of this jet ``[*shape]`` along the axes `dim`, or of all elements."""
         count = math.prod(self.value.shape[dim] for dim in _dims(self.value, dim))
         return self.sum(dim, keepdim=keepdim) / count
 
     def softmax(self, dim: int) -> Jet:
-        """Return the softmax along an axis of ``[*shape]``."""
+        """Return the softmax of this jet ``[*shape]`` along an axis."""
         value = self.value.softmax(dim)
         return self.to(value, lambda series: softmax_from(value, series, [dim]))
 
@@ -153,37 +153,37 @@ class Jet:
         return Jet(value, series and series.broadcast(value.shape))
 
     def erf(self) -> Jet:
-        """Return the error function, elementwise."""
+        """Return the error function of this jet, elementwise."""
         bell = (-(self * self)).exp() * (2 / math.sqrt(math.pi))
         return self.to(self.value.erf(), lambda series: integral(bell, series))
 
     def exp(self) -> Jet:
-        """Return the exponential, elementwise."""
+        """Return the exponential of this jet, elementwise."""
         value = self.value.exp()
         return self.to(value, lambda series: exp_of(series).scaled(value))
 
     def log(self) -> Jet:
-        """Return the natural logarithm, elementwise."""
+        """Return the natural logarithm of this jet, elementwise."""
         value = self.value
         return self.to(value.log(), lambda series: log_of(series.scaled(1 / value)))
 
     def sin(self) -> Jet:
-        """Return the sine, elementwise."""
+        """Return the sine of this jet, elementwise."""
         value = self.value
         return self.to(value.sin(), lambda series: sin_from(value, series))
 
     def cos(self) -> Jet:
-        """Return the cosine, elementwise."""
+        """Return the cosine of this jet, elementwise."""
         value = self.value
         return self.to(value.cos(), lambda series: cos_from(value, series))
 
     def tanh(self) -> Jet:
-        """Return the hyperbolic tangent, elementwise."""
+        """Return the hyperbolic tangent of this jet, elementwise."""
         value = self.value.tanh()
         return self.to(value, lambda series: tanh_from(value, series))
 
     def sigmoid(self) -> Jet:
-        """Return the logistic function, elementwise."""
+        """Return the logistic function of this jet, elementwise."""
         value = self.value.sigmoid()
         if value.is_complex():
             return self.to(value, lambda series: sigmoid_from(value, series))
@@ -193,22 +193,22 @@ class Jet:
         )
 
     def sqrt(self) -> Jet:
-        """Return the square root, elementwise."""
+        """Return the square root of this jet, elementwise."""
         value = self.value.sqrt()
         return self.to(value, lambda series: sqrt_from(value, series))
 
     def rsqrt(self) -> Jet:
-        """Return the inverse of the square root, elementwise."""
+        """Return the inverse of the square root of this jet, elementwise."""
         value = self.value.rsqrt()
         return self.to(value, lambda series: rsqrt_from(value, series))
 
     def reciprocal(self) -> Jet:
-        """Return the inverse, elementwise."""
+        """Return the inverse of this jet, elementwise."""
         value = self.value.reciprocal()
         return self.to(value, lambda series: reciprocal_from(value, series))
 
 
-_OF_A_MATRIX = 2  # axes
+_OF_A_MATRIX = 2  # the number of axes of a matrix
 
 
 def _dims(value: Tensor, dim: int | Sequence[int] | None) -> list[int]:

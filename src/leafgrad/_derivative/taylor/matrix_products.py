@@ -61,5 +61,5 @@ def _multiply_series(x: Series, y: Series, linear: Series) -> Series | None:
 
 
 def joined(parts: list[Tensor], dim: int) -> Tensor:
-    """Join parts ``[..., n_i, ...]`` along an axis: ``[..., sum n_i, ...]``."""
+    """Return parts ``[..., n_i, ...]`` joined along an axis: ``[..., sum n_i, ...]``."""
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)

@@ -1,4 +1,4 @@
-"""Run a function in a mode of PyTorch, whatever mode its caller is in."""
+"""Run a function in a mode of PyTorch, independent of the mode of the caller."""
 
 from __future__ import annotations
 

@@ -103,14 +103,14 @@ class Series:
         return self.stack if wanted == [*sizes] else self.stack.expand(-1, *wanted)
 
     def aligned(self, ndim: int) -> Tensor:
-        """Return the stack as ``[K, 1, ..., 1, *shape]``, with `ndim` axes behind its first."""
+        """Return the stack with `ndim` axes after the first one: ``[K, 1, ..., 1, *shape]``."""
         missing = ndim - self.ndim
         if missing <= 0:
             return self.stack
         return self.stack.reshape(-1, *[1] * missing, *self.stack.shape[1:])
 
     def broadcast(self, shape: Sequence[int]) -> Series:
-        """Return the series of the tensor broadcast to another shape."""
+        """Return the series of the tensor after it is broadcast to `shape`."""
         if shape == self.shape:
             return self
         shape = tuple(shape)
@@ -289,9 +289,10 @@ class Series:
     def apply(
         self, derivative_of_value: DerivativeOfValue, value: Tensor, *, is_of_argument: bool = False
     ) -> Series:
-        """Return the series of a sigmoidal function (see `sigmoidal`), of the same shape.
+        """Return a sigmoidal function of this series (see `sigmoidal`), in the same shape.
 
-        `value` is the value at order 0 of the result, or of the argument if `is_of_argument`.
+        `value` is the value at order 0 of the result, or of the argument if `is_of_argument` is
+        true.
         """
         return self._then(lambda plan: Sigmoidal(plan, derivative_of_value, is_of_argument), value)
 

@@ -3,7 +3,7 @@
 from leafgrad._messages import message
 
 
-class Unsupported(Exception):  # noqa: N818 (not an error: nested reverse mode may have the answer)
+class Unsupported(Exception):  # noqa: N818 (it is no error, because reverse mode may succeed)
     """Raised if Taylor mode cannot compute a derivative.
 
     A node has no rule, its rule does not apply, or rows are not proven independent.

@@ -33,10 +33,10 @@ from leafgrad._derivative.taylor.kernels.products import (
     product_times,
 )
 
-MOST = 4  # the highest order of a sum
+MOST = 4  # the highest order for which sums of powers are used
 
 Term = tuple[Tensor, float]  # a derivative ``[*shape]`` is the tensor times the number
-Derivatives = Callable[[Tensor], Iterator[Term]]  # F', F'', ... at a value, while not zero
+Derivatives = Callable[[Tensor], Iterator[Term]]  # yields F', F'', ... until the last nonzero one
 
 
 class Composed(NamedTuple):

@@ -172,7 +172,7 @@ class _RowBlock:
         for number, (layer, tensor) in enumerate(zip(self.layers, self.tensors, strict=True)):
             if layer:
                 x = layer.solve(tensor, x)
-                is_kept = not layer.plan.makes_much_of_little
+                is_kept = not layer.plan.is_much_larger
             else:
                 x = x @ tensor
                 is_kept = self._is_read_by_backward(number, x)
@@ -185,7 +185,7 @@ class _RowBlock:
         if number + 1 == len(self.layers):
             return False
         layer, value = self.layers[number + 1], self.tensors[number + 1]
-        if not layer or layer.reads_argument or layer.plan.makes_much_of_little:
+        if not layer or layer.reads_argument or layer.plan.is_much_larger:
             return True
         return product.shape[1:] != value.shape
 
@@ -314,7 +314,7 @@ def _row_slices(layers: Layers, start: Tensor, tensors: Sequence[Tensor]) -> lis
 
 
 def _join_rows(blocks: list[Tensor]) -> Tensor:
-    """Join coefficients ``[n, rows of a block, ...]`` along the rows."""
+    """Return blocks of coefficients ``[n, rows of a block, ...]`` joined along the rows."""
     return blocks[0] if len(blocks) == 1 else torch.cat(blocks, 1)
 
 

@@ -195,7 +195,7 @@ class Recurrence:
         return stack if count == self.size else stack[:count]
 
     @cached_property
-    def makes_much_of_little(self) -> bool:
+    def is_much_larger(self) -> bool:
         """Whether the solution takes much more memory than the argument, as in a first layer."""
         return 4 * len(self.argument) <= self.size
 

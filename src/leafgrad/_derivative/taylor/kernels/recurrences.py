@@ -71,13 +71,16 @@ class _Solution(Function):
 
 
 def exp(plan: Recurrence, argument: Tensor) -> Tensor:
-    """Return ``exp(argument) - 1``: ``[n, *shape]`` to ``[N, *shape]``."""
+    """Return ``exp(argument) - 1``, ``[N, *shape]``, for a series ``[n, *shape]``."""
     result: Tensor = _autograd.applied(_Solution, plan, _EXP, argument)
     return result
 
 
 def _solve_exp(plan: Recurrence, argument: Tensor) -> Tensor:
-    """Solve ``k y_k = k h_k + sum_{j<k} j h_j y_{k-j}``: ``[n, *shape]`` to ``[N, *shape]``."""
+    """Return y ``[N, *shape]``, the solution of ``k y_k = k h_k + sum_{j<k} j h_j y_{k-j}``.
+
+    The argument h is ``[n, *shape]``.
+    """
     y, h = plan.start(argument, 1), StackViews(argument)
     for degree in plan.degrees:
         add_products(y, h, y, degree.chain)
@@ -88,7 +91,7 @@ _EXP = _Equation(solve=_solve_exp, slope=lambda _, out: out, factor=1)
 
 
 def inverse(plan: Recurrence, argument: Tensor) -> Tensor:
-    """Return ``1 / (1 + argument) - 1``: ``[n, *shape]`` to ``[N, *shape]``."""
+    """Return ``1 / (1 + argument) - 1``, ``[N, *shape]``, for a series ``[n, *shape]``."""
     if not torch.is_grad_enabled():
         return _solve_inverse(plan, argument)
     result: Tensor = _autograd.applied(_Solution, plan, _INVERSE, argument)
@@ -96,7 +99,10 @@ def inverse(plan: Recurrence, argument: Tensor) -> Tensor:
 
 
 def _solve_inverse(plan: Recurrence, argument: Tensor) -> Tensor:
-    """Solve ``y_k = -h_k - sum_{j<k} h_j y_{k-j}``: ``[n, *shape]`` to ``[N, *shape]``."""
+    """Return y ``[N, *shape]``, the solution of ``y_k = -h_k - sum_{j<k} h_j y_{k-j}``.
+
+    The argument h is ``[n, *shape]``.
+    """
     y, h = plan.start(argument, -1), StackViews(argument)
     for degree in plan.degrees:
         add_products(y, h, y, degree.product, weight=-1)
@@ -111,13 +117,16 @@ _INVERSE = _Equation(
 
 
 def root(plan: Recurrence, argument: Tensor) -> Tensor:
-    """Return ``sqrt(1 + argument) - 1``: ``[n, *shape]`` to ``[N, *shape]``."""
+    """Return ``sqrt(1 + argument) - 1``, ``[N, *shape]``, for a series ``[n, *shape]``."""
     result: Tensor = _autograd.applied(_Solution, plan, _ROOT, argument)
     return result
 
 
 def _solve_root(plan: Recurrence, argument: Tensor) -> Tensor:
-    """Solve ``2 y_k = h_k - sum_{j<k} y_j y_{k-j}``: ``[n, *shape]`` to ``[N, *shape]``."""
+    """Return y ``[N, *shape]``, the solution of ``2 y_k = h_k - sum_{j<k} y_j y_{k-j}``.
+
+    The argument h is ``[n, *shape]``.
+    """
     y = plan.start(argument, 0.5)
     y.stack[len(plan.argument) :].zero_()
     for degree in plan.degrees:

@@ -11,26 +11,26 @@ from leafgrad._derivative.taylor.series import Number, Series
 
 
 def _sum(x: Series | None, y: Series | None, factor: Number) -> Series | None:
-    """Return ``x + factor * y``, of the broadcast shape."""
+    """Return ``x + factor * y``, in the broadcast shape."""
     return add(x, None if y is None else y.scaled(factor))
 
 
 def _add(step: Step, x: Series | None, y: Series | None = None) -> Series | None:
-    """Return ``x + alpha * y``, of the broadcast shape."""
+    """Return ``x + alpha * y``, in the broadcast shape."""
     return _sum(x, y, step.saved("alpha"))
 
 
 def _subtract(step: Step, x: Series | None, y: Series | None = None) -> Series | None:
-    """Return ``x - alpha * y``, of the broadcast shape."""
+    """Return ``x - alpha * y``, in the broadcast shape."""
     return _sum(x, y, -step.saved("alpha"))
 
 
 def _rsub(step: Step, x: Series | None, y: Series | None = None) -> Series | None:
-    """Return ``y - alpha * x``, of the broadcast shape."""
+    """Return ``y - alpha * x``, in the broadcast shape."""
     return add(None if x is None else x.scaled(-step.saved("alpha")), y)
 
 
-Factor = tuple[str, Series | None]  # the name under which the node saved its value, and its series
+Factor = tuple[str, Series | None]  # the name of its saved value, and its series
 
 
 def product_of(step: Step, one: Factor, two: Factor) -> Series | None:
@@ -46,12 +46,12 @@ def product_of(step: Step, one: Factor, two: Factor) -> Series | None:
 
 
 def _multiply(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return ``x * y``, of the broadcast shape."""
+    """Return ``x * y``, in the broadcast shape."""
     return product_of(step, ("self", x), ("other", y))
 
 
 def _quotient_of(step: Step, one: Factor, two: Factor) -> Series | None:
-    """Return the quotient of two tensors, of the broadcast shape."""
+    """Return the quotient of two tensors, in the broadcast shape."""
     (dividend, x), (divisor, y) = one, two
     if y is not None:
         return multiply(step.jet(dividend, x), step.jet(divisor, y).reciprocal())
@@ -59,12 +59,12 @@ def _quotient_of(step: Step, one: Factor, two: Factor) -> Series | None:
 
 
 def _divide(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return ``x / y``, of the broadcast shape."""
+    """Return ``x / y``, in the broadcast shape."""
     return _quotient_of(step, ("self", x), ("other", y))
 
 
 def _addcmul(step: Step, z: Series | None, x: Series | None, y: Series | None) -> Series | None:
-    """Return ``z + value * x * y``, of the broadcast shape."""
+    """Return ``z + value * x * y``, in the broadcast shape."""
     return _sum(z, product_of(step, ("tensor1", x), ("tensor2", y)), step.saved("value"))
 
 

@@ -46,7 +46,7 @@ def _as_complex(step: Step, x: Series) -> Series:
 
 
 def _conjugate(_: Step, x: Series) -> Series:
-    """Return the conjugate, of the shape of x."""
+    """Return the conjugate, in the shape of x."""
     return x.changed(x.stack.conj_physical())
 
 
@@ -73,7 +73,7 @@ def _parts(x: Series) -> tuple[Series, Series]:
 
 
 def _abs(step: Step, x: Series) -> Series:
-    """Return the absolute value, real and of the shape of x."""
+    """Return the absolute value, real and in the shape of x."""
     value = step.tensor("self")
     return absolute(value, x) if value.is_complex() else x.scaled(value.sgn())
 

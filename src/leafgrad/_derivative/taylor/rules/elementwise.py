@@ -71,7 +71,7 @@ def _hyperbolic(
 
 
 def _exp2(step: Step, x: Series) -> Series:
-    """Return ``2**a (exp(h log(2)) - 1)``, of the shape of x."""
+    """Return ``2**a (exp(h log(2)) - 1)``, in the shape of x."""
     return jets.exp_of(x.scaled(math.log(2))).scaled(step.tensor("result"))
 
 
@@ -143,12 +143,12 @@ def _with_slope(slope: Callable[[Jet], Jet]) -> Callable[[Step, Series], Series]
 
 
 def _bell(x: Jet) -> Jet:
-    """Return ``exp(-x**2)``, of the shape of x."""
+    """Return ``exp(-x**2)``, in the shape of x."""
     return (-(x * x)).exp()
 
 
 def _softplus(step: Step, x: Series) -> Series | None:
-    """Return softplus, of the shape of x: the integral of ``sigmoid(beta x)``.
+    """Return softplus, in the shape of x: the integral of ``sigmoid(beta x)``.
 
     If ``beta x`` exceeds the threshold, softplus is x, as in PyTorch.
     """
@@ -219,7 +219,7 @@ def _one_over_hypotenuse(one: Tensor, other: Tensor) -> Tensor:
 
 
 def _hypot(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return ``sqrt(x**2 + y**2)``, of the broadcast shape."""
+    """Return ``sqrt(x**2 + y**2)``, in the broadcast shape."""
     squares = [
         jets.square(step.tensor(name), series)
         for name, series in (("self", x), ("other", y))
@@ -229,12 +229,12 @@ def _hypot(step: Step, x: Series | None, y: Series | None) -> Series | None:
 
 
 def _log_add_exp(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return ``log(exp(x) + exp(y))``, of the broadcast shape."""
+    """Return ``log(exp(x) + exp(y))``, in the broadcast shape."""
     return _log_of_sum(step.jet("self", x), step.jet("other", y))
 
 
 def _log_of_sum(one: Jet, two: Jet) -> Series | None:
-    """Return ``log(exp(x) + exp(y))``, of the broadcast shape.
+    """Return ``log(exp(x) + exp(y))``, in the broadcast shape.
 
     It is the integral of ``sigmoid(x - y) dx + sigmoid(y - x) dy``.
     """
@@ -251,7 +251,7 @@ def _log_of_sum(one: Jet, two: Jet) -> Series | None:
 
 
 def _log_add_exp_to_base_2(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return ``log2(2**x + 2**y)``, of the broadcast shape."""
+    """Return ``log2(2**x + 2**y)``, in the broadcast shape."""
     one, two = (step.jet(name, h) * math.log(2) for name, h in (("self", x), ("other", y)))
     total = _log_of_sum(one, two)
     return total and total.scaled(1 / math.log(2))
@@ -261,13 +261,13 @@ def _log_add_exp_to_base_2(step: Step, x: Series | None, y: Series | None) -> Se
 
 
 def _silu(step: Step, x: Series) -> Series | None:
-    """Return ``x sigmoid(x)``, of the shape of x."""
+    """Return ``x sigmoid(x)``, in the shape of x."""
     jet = step.jet("self", x)
     return multiply(jet, jet.sigmoid())
 
 
 def _mish(step: Step, x: Series) -> Series | None:
-    """Return ``x tanh(softplus(x))``, of the shape of x."""
+    """Return ``x tanh(softplus(x))``, in the shape of x."""
     jet = step.jet("self", x)
     softplus = integral(jet.sigmoid(), x)
     gate = torch.tanh(torch.nn.functional.softplus(jet.value))
@@ -275,7 +275,7 @@ def _mish(step: Step, x: Series) -> Series | None:
 
 
 def _gelu(step: Step, x: Series) -> Series | None:
-    """Return GELU, exact or with the tanh approximation, of the shape of x."""
+    """Return GELU, exact or with the tanh approximation, in the shape of x."""
     if step.saved("approximate") == "tanh":
         jet = step.jet("self", x)
         argument = (jet + jet * jet * jet * 0.044715) * math.sqrt(8 / math.pi)
@@ -284,7 +284,7 @@ def _gelu(step: Step, x: Series) -> Series | None:
 
 
 def _gelu_by_gate(step: Step, x: Series) -> Series | None:
-    """Return x times the normal distribution function of x, of the shape of x."""
+    """Return x times the normal distribution function of x, in the shape of x."""
     jet = step.jet("self", x)
     share = torch.special.erfc(jet.value * -math.sqrt(0.5)) / 2
     density = _bell(jet * math.sqrt(0.5)) * math.sqrt(0.5 / math.pi)

@@ -40,7 +40,7 @@ def indices_of(step: Step) -> list[Tensor | None]:
 
 
 def number_places(indices: Sequence[Tensor | None]) -> tuple[list[int], list[Tensor]]:
-    """Return the indexed axes, and for each an index of integers, ``[*places]``.
+    """Return the axes that have an index, and for each an index of integers, ``[*places]``.
 
     A mask with n axes is converted to n such indices.
     """

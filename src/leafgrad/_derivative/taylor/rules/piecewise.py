@@ -76,7 +76,7 @@ def _inside(step: Step, low: float, high: float) -> Tensor:
 
 
 def _elu(step: Step, x: Series, scale: float, input_scale: float) -> Series | None:
-    """Return ``scale (x if x > 0 else alpha (exp(input_scale x) - 1))``, of the shape of x."""
+    """Return ``scale (x if x > 0 else alpha (exp(input_scale x) - 1))``, in the shape of x."""
     value = step.tensor("self")
     if x.algebra.order <= MOST:
         sides = partial(

@@ -174,7 +174,7 @@ def _product(x: jet.Jet, dim: int) -> Series | None:
 
 
 def _split_places(x: jet.Jet, dim: int) -> list[jet.Jet]:
-    """Unbind the axis n of a jet ``[..., n, ...]``: return n jets ``[..., ...]``."""
+    """Return the n jets ``[..., ...]`` along the axis n of a jet ``[..., n, ...]``."""
     places = range(x.value.shape[dim])
     return [
         x.to(x.value.select(dim, n), partial(Series.selected, dim=dim, place=n)) for n in places

@@ -58,7 +58,7 @@ def _times_log_of_number(step: Step, x: Series) -> Series | None:
 
 
 def _sinc(step: Step, x: Series) -> Series:
-    """Return ``sin(pi x) / (pi x)``, which is 1 at zero, of the shape of x."""
+    """Return ``sin(pi x) / (pi x)``, which is 1 at zero, in the shape of x."""
     found = _derivatives_of_sinc(step.tensor("self") * math.pi, x.algebra.order)
     terms = [derivative / math.factorial(n) for n, derivative in enumerate(found, start=1)]
     return compose(x.scaled(math.pi), terms)

@@ -97,7 +97,7 @@ def _numbers(probe: Tensor) -> Tensor:
 
 
 def _overwrite(_: Step, __: Series | None, source: Series | None) -> Series | None:
-    """Return the source, ``[K, *shape]``, because it overwrites the whole tensor."""
+    """Return the series of the source, ``[K, *shape]``, because it overwrites the whole tensor."""
     return source
 
 
