@@ -19,7 +19,8 @@ from sphinx_claims._judging.report import red_lines
 def check(identifiers: Collection[str]) -> bool:
     """Accept the blind checks of the given claims if they pass. Return whether they did.
 
-    Without ids, print the claims that wait for a blind check, and return whether there are none.
+    A blind check is written by somebody who saw only the sentence of the claim. Without ids, print
+    the claims that wait for a blind check, and return whether there are none.
     """
     config = dataclasses.replace(read_config(Path()), docstrings=(), versions=None)
     found = {
@@ -44,10 +45,10 @@ def check(identifiers: Collection[str]) -> bool:
 
 
 def _accept(digests: dict[str, str], config: Config) -> bool:
-    """Run the pages with the blind checks of some claims; if all are true, write their digests.
+    """Run the pages with the blind checks (see `Cell`) of some claims, and write their digests.
 
-    Otherwise print the problems. Return whether all are true. `digests` maps the id of each claim
-    to its current digest, which is written to the option `:checks:` of its cells.
+    If a page has problems, print them instead. Return whether there were none. `digests` maps the
+    id of each claim to its current digest, which is written to the option `:checks:` of its cells.
     """
     cell = re.compile(rf"^(:checks: +({'|'.join(map(re.escape, digests))})) .*", re.MULTILINE)
     texts = {file: file.read_text(encoding="utf-8") for file in config.files()}

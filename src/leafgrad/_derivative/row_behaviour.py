@@ -133,7 +133,7 @@ def _from_end(dim: int, ndim: int) -> int:
 
 
 def _apply_elementwise(site: Site) -> Results:
-    """Return rows for an elementwise operation.
+    """Return the row dependence of an elementwise operation.
 
     Each element depends on the input elements that are broadcast to its position.
     """
@@ -142,7 +142,7 @@ def _apply_elementwise(site: Site) -> Results:
 
 
 def _overwrite(site: Site) -> Results:
-    """Return the rows of the last input, because that input overwrites the first."""
+    """Return the row dependence of the last input, because that input overwrites the first."""
     rows = site.inputs[-1]
     return [] if rows is None else [rows.aligned(len(site.shape))]
 
@@ -151,12 +151,12 @@ def _overwrite(site: Site) -> Results:
 
 
 def _mix_dim(site: Site) -> Results:
-    """Return rows for an operation that mixes all positions along the saved axes."""
+    """Return the row dependence of an operation that mixes all positions along the saved axes."""
     return site.repeat(join([rows.join_along(site.dims(rows)) for rows in site.present]))
 
 
 def _reduce_dim(site: Site) -> Results:
-    """Return rows for a reduction of the saved axes.
+    """Return the row dependence of a reduction of the saved axes.
 
     The reduced axes are kept with size 1 if `keepdim` is true, and dropped otherwise.
     """
@@ -167,7 +167,7 @@ def _reduce_dim(site: Site) -> Results:
 
 
 def _mix_all(site: Site) -> Results:
-    """Return rows for an operation whose results may depend on all elements of all inputs."""
+    """Return the row dependence of an operation in which every result may depend on all inputs."""
     rows = join([_share(rows, len(site.shape)) for rows in site.present])
     return [_share(rows, len(shape)) for shape in site.shapes]
 
@@ -200,9 +200,9 @@ def _mix_all_dims_but(dims_of: Callable[[Site, int], Iterable[int]]) -> Behaviou
 
 
 def _mix_pixels(site: Site) -> Results:
-    """Return rows for an operation that mixes the spatial axes, which are the last ones.
+    """Return the row dependence of an operation that mixes the spatial axes.
 
-    The name of the node contains the number of spatial axes, for example 2D.
+    These are the last axes. The name of the node contains their number, for example 2D.
     """
     digit = re.search(r"(\d)D", site.name)
     count = int(digit[1]) if digit else 3  # A pixel shuffle mixes channels and two spatial axes.
@@ -211,9 +211,9 @@ def _mix_pixels(site: Site) -> Results:
 
 
 def _layer_norm(site: Site) -> Results:
-    """Return rows for a layer norm. It mixes the normalised axes, which are the last ones.
+    """Return the row dependence of a layer norm, which mixes the normalised axes.
 
-    A weight has exactly these axes.
+    These are the last axes. A weight has exactly these axes.
     """
     count = len(site.saved("normalized_shape"))
     rows = join([rows.join_along(range(-count, 0)) for rows in site.present])
@@ -222,7 +222,7 @@ def _layer_norm(site: Site) -> Results:
 
 
 def _batch_norm(site: Site) -> Results:
-    """Return rows for a batch norm. It mixes all axes except axis 1, the channels.
+    """Return the row dependence of a batch norm. It mixes all axes except axis 1, the channels.
 
     In eval mode it mixes no axes, because the statistics are constants. So rows stay independent.
     """
@@ -243,7 +243,10 @@ _EVAL = {"NativeBatchNormLegitNoTrainingBackward0", "BatchNormNoUpdateBackward0"
 
 
 def _glu(site: Site) -> Results:
-    """Return rows for GLU: each element depends on one element of each half of the saved axis."""
+    """Return the row dependence of GLU.
+
+    Each element depends on one element of each half of the saved axis.
+    """
     (rows,) = site.present
     dim = site.dim(rows.ndim)
     if rows.is_alike_along([dim]):
@@ -255,7 +258,7 @@ def _glu(site: Site) -> Results:
 
 
 def _matmul(site: Site) -> Results:
-    """Return rows for a product ``[..., n, k]`` times ``[..., k, m]``.
+    """Return the row dependence of a product ``[..., n, k]`` times ``[..., k, m]``.
 
     If there are three inputs, the first one is added to the product.
     """
@@ -299,13 +302,19 @@ def _trilinear(site: Site) -> Results:
 
 
 def _cdist(site: Site) -> Results:
-    """Return rows for distances ``[..., n, m]``: of points ``[..., n, k]`` from ``[..., m, k]``."""
+    """Return the row dependence of distances between points ``[..., n, k]`` and ``[..., m, k]``.
+
+    The distances are ``[..., n, m]``.
+    """
     one, two = (rows and rows.join_along([-1]) for rows in site.inputs)
     return [join([one, two and two.move_axes([*range(two.ndim - 2), -1, -2])])]
 
 
 def _attention(site: Site) -> Results:
-    """Return rows for attention: each query depends on all keys and values of its own head."""
+    """Return the row dependence of attention.
+
+    Each query depends on all keys and values of its own head.
+    """
     query, *shared = site.inputs[:3]
     parts = [rows and rows.join_along([-1]) for rows in (query, *site.inputs[3:])]
     for rows in shared:
@@ -315,7 +324,7 @@ def _attention(site: Site) -> Results:
 
 
 def _convolution(site: Site) -> Results:
-    """Return rows for a convolution, which does not mix the images of a batch.
+    """Return the row dependence of a convolution, which does not mix the images of a batch.
 
     If the kernel has size 1, pixels are not mixed either. Every element depends on the whole weight
     and the whole bias.
@@ -338,7 +347,7 @@ def _has_one_point(site: Site) -> bool:
 
 
 def _matrix_function(site: Site) -> Results:
-    """Return rows for a function of the matrices on the last two axes.
+    """Return the row dependence of a function of the matrices on the last two axes.
 
     Each matrix stays independent of the other matrices of the batch.
     """
@@ -351,7 +360,7 @@ def _matrix_function(site: Site) -> Results:
 
 
 def _solve(site: Site) -> Results:
-    """Return rows for the solution of linear systems.
+    """Return the row dependence of the solution of linear systems.
 
     The matrices are on the last two axes. The right-hand sides have the same batch shape; each is a
     matrix or a vector.
@@ -456,7 +465,10 @@ def _repeat(site: Site) -> Results:
 
 
 def _cat(site: Site) -> Results:
-    """Return rows for inputs joined along an existing axis (cat) or along a new axis (stack)."""
+    """Return the row dependence of joined inputs.
+
+    They are joined along an existing axis (cat) or along a new axis (stack).
+    """
     ndim = len(site.shape)
     dim = site.dim(ndim)
     is_stack = site.name.startswith("Stack")
@@ -615,7 +627,7 @@ def _masked_scatter(site: Site) -> Results:
 
 
 def _copy_slices(site: Site) -> Results:
-    """Return rows for a tensor after an in-place write to one of its views.
+    """Return the row dependence of a tensor after an in-place write to one of its views.
 
     The write may only move elements. A backward pass of the node with numbered elements shows where
     each element was written. Return an empty list if the write did more than move elements.
@@ -641,7 +653,10 @@ def _copy_slices(site: Site) -> Results:
 
 
 def _as_strided(site: Site) -> Results:
-    """Return rows for a strided view, or an empty list unless each element appears only once."""
+    """Return the row dependence of a strided view.
+
+    Return an empty list unless each element appears only once.
+    """
     (rows,) = site.present
     try:
         probe, (numbers,) = send_probe(step_at(site.node, site.edges, torch.float64))
@@ -659,12 +674,15 @@ def _as_strided(site: Site) -> Results:
 
 
 def _loss(site: Site) -> Results:
-    """Return rows for a loss: one for each element, or the mean or sum over all elements."""
+    """Return the row dependence of a loss: per element, or the mean or sum over all elements."""
     return _apply_elementwise(site) if site.saved("reduction") == 0 else _mix_all(site)
 
 
 def _class_loss(site: Site) -> Results:
-    """Return rows for a loss of ``[rows, classes, ...]``: a loss per row, or their mean or sum."""
+    """Return the row dependence of a loss of ``[rows, classes, ...]``.
+
+    The loss is one per row, or their mean or sum.
+    """
     (rows,) = site.present
     if site.saved("reduction") != 0 or rows.ndim <= 1:
         return _mix_all(site)
@@ -672,10 +690,11 @@ def _class_loss(site: Site) -> Results:
 
 
 def _rnn(site: Site) -> Results:
-    """Return rows for a recurrent layer. The sequences of a batch stay independent of each other.
+    """Return the row dependence of a recurrent layer.
 
-    The batch axis is the second to last. If `batch_first` is true, it is the first axis of the
-    input and output sequences. The weights have no batch axis.
+    The sequences of a batch stay independent of each other. The batch axis is the second to last.
+    If `batch_first` is true, it is the first axis of the input and output sequences. The weights
+    have no batch axis.
     """
     is_first = _autograd.keeps(site.node, "batch_first") and site.saved("batch_first")
     first, *others = range(len(site.inputs))
@@ -695,12 +714,18 @@ def _rnn(site: Site) -> Results:
 
 
 def _lstm_cell(site: Site) -> Results:
-    """Return rows for an LSTM cell with tensors ``[rows, features]`` and biases ``[features]``."""
+    """Return the row dependence of an LSTM cell.
+
+    Its tensors are ``[rows, features]``, and its biases are ``[features]``.
+    """
     return [join([rows.join_along([-1]).aligned(2) for rows in site.present])] * 2
 
 
 def _grid_sample(site: Site) -> Results:
-    """Return rows for `grid_sample`: each image is sampled at the points of its own row."""
+    """Return the row dependence of `grid_sample`.
+
+    Each image is sampled at the points of its own row.
+    """
     picture, grid = site.inputs
     ndim = len(site.shape)
     points = grid and grid.join_along([-1]).move_axes([0, -1, *range(1, ndim - 1)])
@@ -708,7 +733,10 @@ def _grid_sample(site: Site) -> Results:
 
 
 def _unfold_picture(site: Site) -> Results:
-    """Return rows for image patches if the first axis is a batch of images, else an empty list."""
+    """Return the row dependence of image patches.
+
+    Return an empty list unless the first axis is a batch of images.
+    """
     (rows,) = site.present
     ndim = len(site.shape)
     if min(ndim, rows.ndim) + 1 != max(ndim, rows.ndim) or 4 not in (ndim, rows.ndim):  # noqa: PLR2004 (a batch of images)
@@ -717,7 +745,7 @@ def _unfold_picture(site: Site) -> Results:
 
 
 def _stack_coefficients(site: Site) -> Results:
-    """Return rows for coefficients ``[N, *shape]`` of a Taylor series.
+    """Return the row dependence of coefficients ``[N, *shape]`` of a Taylor series.
 
     They are computed elementwise from other coefficients and values.
     """
@@ -726,7 +754,7 @@ def _stack_coefficients(site: Site) -> Results:
 
 
 def _fuse_layers(site: Site) -> Results:
-    """Return rows for fused layers of Taylor coefficients (see `kernels.fused`).
+    """Return the row dependence of fused layers of Taylor coefficients (see `kernels.fused`).
 
     A matrix product mixes the columns on the last axis.
     """

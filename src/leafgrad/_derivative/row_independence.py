@@ -610,9 +610,10 @@ def _pass_labels(node: Node, edges: _autograd.Successors, known: Known) -> bool:
 
 
 def _move_labels(labels: Labels, node: Node, dim: int, new: int) -> Labels | None:
-    """Return `labels` after an operation that adds `new` axes at the axis `dim`, or drops -`new`.
+    """Return `labels` (see `row_spans`) after `new` axes are added at the axis `dim`.
 
-    Return None if the axis has a label that would be lost.
+    If `new` is negative, axes are dropped there. Return None if the axis has a label that would be
+    lost.
     """
     ndim = len(_autograd.output_types(node)[0].shape)
     place = _autograd.signed(dim)

@@ -32,7 +32,10 @@ Span = Tensor | Labels
 
 
 class SymbolicSizeError(Exception):
-    """Raised if labels cannot describe the rows, and a span would need sizes that are symbolic."""
+    """Raised if labels cannot describe the rows, and a span would need sizes that are symbolic.
+
+    Labels and spans are described in the module docstring.
+    """
 
 
 class Rows(NamedTuple):
@@ -54,14 +57,14 @@ class Rows(NamedTuple):
 
     @property
     def labels(self) -> Labels | None:
-        """The labels of all axes, or None if the rows are stored as a span."""
+        """The label of each axis (see the module docstring), None if there is only a span."""
         if isinstance(self.span, Tensor):
             return None
         return (None,) * (self.ndim - len(self.span)) + self.span
 
     @property
     def numbers(self) -> Tensor:
-        """The span as integers ``[2, *sizes]``, computed from the labels if there are any."""
+        """The span (see the module docstring) as integers ``[2, *sizes]``. Labels are converted."""
         if isinstance(self.span, Tensor):
             return self.span
         return _span_of_labels(self.labels or (), self.shape)
@@ -75,7 +78,7 @@ class Rows(NamedTuple):
         return Rows(self.span.reshape(2, *missing, *sizes), (*missing, *self.shape))
 
     def full(self, *dims: int) -> Tensor:
-        """Return the span as integers ``[2, *sizes]``, with full size along the axes `dims`."""
+        """Return the span ``[2, *sizes]`` (see the module), expanded along the axes `dims`."""
         numbers = self.numbers
         sizes = [*numbers.shape]
         for dim in dims:
@@ -83,7 +86,7 @@ class Rows(NamedTuple):
         return numbers.expand(sizes)
 
     def whole(self) -> Tensor:
-        """Return the span of every element, as a tensor ``[2, *shape]``."""
+        """Return the span (see the module docstring) of every element: a tensor ``[2, *shape]``."""
         return self.numbers.expand(2, *self.shape)
 
     def is_alike_along(self, dims: Iterable[int]) -> bool:
@@ -124,7 +127,7 @@ class Rows(NamedTuple):
         return self.move_axes([dim for dim in range(self.ndim) if dim not in gone])
 
     def total(self) -> Tensor:
-        """Return the span of all elements together, as a tensor ``[2]``."""
+        """Return the span (see the module docstring) of all elements together: a tensor ``[2]``."""
         return self.numbers.reshape(2, -1).amax(1)
 
     def view(self, shape: Shape) -> Rows:
@@ -154,7 +157,7 @@ class Rows(NamedTuple):
 
 
 def strip(labels: Labels) -> Labels:
-    """Return labels without the leading Nones."""
+    """Return labels (see the module docstring) without the Nones at the beginning."""
     first = next((n for n, label in enumerate(labels) if label is not None), len(labels))
     return labels[first:]
 
@@ -162,7 +165,8 @@ def strip(labels: Labels) -> Labels:
 def label_batch(shape: Sequence[int], batch: int) -> Labels:
     """Return the labels of a tensor of this shape whose first `batch` axes count the rows.
 
-    An axis of size 1 gets no label, because it may be broadcast to another size later.
+    Labels are described in the module docstring. An axis of size 1 gets no label, because it may be
+    broadcast to another size later.
     """
     if batch and 1 not in shape[:batch]:
         return (*range(batch), *(None,) * (len(shape) - batch))
@@ -209,8 +213,9 @@ def put_rows(
 ) -> Tensor:
     """Return the span of a tensor of this shape after a source is written into it.
 
-    `base` and `source` are the rows of the tensor before the write and of the source. The source
-    replaces the elements that `take` selects or, if `replaces` is false, is added to them.
+    Spans are described in the module docstring. `base` and `source` are the rows of the tensor
+    before the write and of the source. The source replaces the elements that `take` selects or, if
+    `replaces` is false, is added to them.
     """
     size = torch.Size(shape).numel()
     place = take(torch.arange(size, device="cpu").reshape(shape))

@@ -9,7 +9,7 @@ from sphinx_claims._page import Cell, Doctest, Step
 from sphinx_claims._python import last_name, parse_python
 
 RECORDER = "__claims_check__"
-"""The builtin through which rewritten code reports."""
+"""The name of the builtin object to which rewritten code reports its checks."""
 
 
 def report(method: str, *arguments: ast.expr | bool | int | str) -> ast.Call:
@@ -37,7 +37,7 @@ _OF_A_MACHINE = re.compile(
     r"|__version__|version_info|\bversion\.hip\b|\bVersion\(",
     re.IGNORECASE,
 )
-"""Conditions that depend on the machine."""
+"""A pattern for conditions that depend on the machine."""
 
 
 def has_checks(source: str) -> bool:

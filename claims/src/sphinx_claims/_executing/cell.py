@@ -20,7 +20,7 @@ from sphinx_claims._record import Check
 
 _MAGIC = re.compile(r"\s*[!%?]|.*\?\s*$")
 _FRAME = re.compile(r'^ +File "([^"\n]*)", line .*(?:\n    .*)*\n?', re.MULTILINE)
-"""A frame of a traceback inside a warning; frames of this machine are left out."""
+"""A frame of a traceback inside a warning. Only frames of the page are shown."""
 _READ_FILE = re.compile(r"unclosed file <_io\.(?:BufferedReader |TextIOWrapper .*mode='rt?')")
 
 

@@ -19,7 +19,7 @@ _ALWAYS_TRUE = frozenset(
     "async_generator builtin_function_or_method coroutine function generator method method-wrapper"
     " method_descriptor module type wrapper_descriptor".split()
 )
-"""The types of values that are always true."""
+"""The names of types whose values are always true."""
 
 
 class Recorder:

@@ -15,7 +15,10 @@ _PAIR = re.compile(r"^:(checks|exception-to): +(\S+) +(.*\S)", re.MULTILINE)
 
 @dataclasses.dataclass(frozen=True)
 class Index:
-    """For the id of each claim: its file, its exceptions, and the digests of its blind checks."""
+    """For the id of each claim: its file, its exceptions, and the digests of its blind checks.
+
+    A blind check is written by somebody who saw only the sentence of the claim.
+    """
 
     files: Mapping[str, Path]
     exceptions: Mapping[str, tuple[str, ...]]
@@ -23,7 +26,10 @@ class Index:
 
 
 def read_index(files: Iterable[Path]) -> Index:
-    """Return an index of the claims, exceptions and blind checks in the text of some pages."""
+    """Return an index of the claims in some pages, their exceptions and their blind checks.
+
+    A blind check is written by somebody who saw only the sentence of the claim.
+    """
     places: dict[str, Path] = {}
     pairs: defaultdict[tuple[str, str], tuple[str, ...]] = defaultdict(tuple)
     for file in dict.fromkeys(file.resolve() for file in files):

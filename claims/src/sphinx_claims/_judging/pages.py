@@ -58,7 +58,11 @@ def read_pages(
 
 
 def _with_claims(page: Page, default: DefaultScope, index: Index) -> Page:
-    """Return the page with the scope, exceptions and blind checks of its claims filled in."""
+    """Return the page with the scope, exceptions and blind checks of its claims filled in.
+
+    Blind checks are described in `Cell`. Exceptions and blind checks come from all pages in
+    `index`.
+    """
 
     def complete(claim: Claim) -> Claim:
         named = index.exceptions.get(claim.id, ()), index.digests.get(claim.id, ())

@@ -92,7 +92,8 @@ def shown_line(site: SiteVerdict) -> str | None:
 def kinds_line(site: SiteVerdict) -> str | None:
     """Return the report line that counts claims by kind, or None if no claim has a kind.
 
-    It also counts the claims without a kind and those that need a blind check and have none.
+    It also counts the claims without a kind and those without a blind check (see `Cell`) that need
+    one.
     """
     claims = [verdict.claim for verdict in site.claims]
     unchecked = sum(claim.kind in BLIND and not claim.digests for claim in claims)

@@ -13,11 +13,11 @@ Visitor = Callable[[HTML5Translator, nodes.Element], None]
 
 
 class Fold(nodes.container):
-    """A node for folded content. In formats without folds it is an ordinary container."""
+    """A node for content that a reader can open. In formats without this, it is always visible."""
 
 
 class FoldTitle(nodes.rubric):
-    """A node for the title of a fold, which is always visible."""
+    """A node for the title of a fold, which is content that a reader can open."""
 
 
 class FoldDirective(SphinxDirective):
@@ -38,7 +38,10 @@ class FoldDirective(SphinxDirective):
 
 
 class JoinProofs(SphinxPostTransform):
-    """A transform that moves a fold behind a claim into the claim's box. The tick opens it."""
+    """A transform that moves the proof behind a claim into the claim's box.
+
+    A proof is a fold: content that a reader can open. The tick of the box opens it.
+    """
 
     default_priority = 6  # after `ShowVerdicts`, which reads the box
 
