@@ -72,7 +72,10 @@ class JoinedInputs(NamedTuple):
 def _path_to(
     number: int, outputs: Tensor, part: Tensor, *, allow_unused: bool | None
 ) -> _autograd.Path | None:
-    """Return the path between `outputs` and input number `number`. Errors name this number."""
+    """Return the path between `outputs` and input number `number`, which errors name.
+
+    Return None if there is no path and `allow_unused` is True.
+    """
     try:
         return find_path(outputs, part, allow_unused=allow_unused)
     except RuntimeError as error:

@@ -76,11 +76,11 @@ class Reverse:
     def _partials(
         self, channel: Tensor, path: _autograd.Path | None, most: int
     ) -> dict[MultiIndex, Tensor]:
-        """Return the derivatives of one channel, of shape ``batch``, for all orders.
+        """Return a dict from multi-index to derivative of one channel, of shape ``batch``.
 
-        The result also contains the lower orders that these are computed from. `path` is the path
-        of all outputs. Raise an error if a derivative to be differentiated again has a graph of
-        more than `most` nodes.
+        It contains all orders, and the lower orders that they are computed from. `path` is the path
+        of all outputs. Raise an error if a derivative that must be differentiated again has a graph
+        of more than `most` nodes.
         """
         steps = plan(self.orders)
         wanted = {*steps, *self.orders}
@@ -119,8 +119,8 @@ def gradients_once(
 ) -> list[Tensor]:
     """Return the gradient of each channel, shaped as `inputs`, by one reverse pass per channel.
 
-    The caller has checked that rows are independent and that all backward formulas on the path
-    record themselves.
+    The caller must have checked that rows are independent and that all backward formulas on the
+    path record their graph.
     """
 
     def in_all_channels() -> list[Tensor]:
@@ -209,10 +209,10 @@ def successor(index: MultiIndex, column: int) -> MultiIndex:
 
 
 def plan(orders: Collection[MultiIndex]) -> list[MultiIndex]:
-    """Return the multi-indices whose derivatives must be differentiated to reach all `orders`.
+    """Return the multi-indices of the derivatives from which one reverse pass must start.
 
-    Lower orders come first. One reverse pass computes all columns at once: the pass from u gives
-    u_x and u_y. Orders share passes: u_xxx and u_xxy both start from u_xx.
+    These passes reach all `orders`. Lower orders come first. One pass computes all columns at once:
+    the pass from u computes u_x and u_y. Orders share passes: u_xxx and u_xxy both start from u_xx.
     """
     return [*_plan(frozenset(orders))]
 

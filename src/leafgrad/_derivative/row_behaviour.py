@@ -64,12 +64,12 @@ class Site(NamedTuple):
 
     @property
     def shapes(self) -> list[Shape]:
-        """The shape of each result."""
+        """The shape of each result of the operation."""
         return [self.as_shape(made.shape) for made in _autograd.output_types(self.node)]
 
     @property
     def shape(self) -> Shape:
-        """The shape of the first result."""
+        """The shape of the first result of the operation."""
         return self.shapes[0]
 
     def read(self, name: str) -> Any:

@@ -123,7 +123,7 @@ class RowProof:
 
     @property
     def _is_remembered(self) -> bool:
-        """Whether the cache has a proof for a graph with the same kinds, settings and shapes."""
+        """Whether a proof for a graph with the same kinds, settings and shapes is in the cache."""
         return self._key is not None and self._key in _remembered
 
     @cached_property

@@ -52,7 +52,7 @@ class Rows(NamedTuple):
 
     @property
     def ndim(self) -> int:
-        """The number of axes of the tensor."""
+        """The number of axes of the tensor that these rows describe."""
         return len(self.shape)
 
     @property

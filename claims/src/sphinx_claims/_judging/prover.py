@@ -60,7 +60,10 @@ class Prover(contextlib.ExitStack):
 
 
 def prove(config: Config, files: Sequence[Path], report: Report) -> SiteVerdict:
-    """Execute and judge `files` and the docstrings of `config`. Call `report` with each verdict."""
+    """Execute and judge `files` and the docstrings of `config`. Return the verdict on the site.
+
+    Call `report` with the verdict on each page.
+    """
     with started(config.preload, config.processes) as workers:
         return prove_in(workers, config, read_pages(files, config), report)
 
@@ -70,7 +73,7 @@ def prove_in(
 ) -> SiteVerdict:
     """Execute and judge `pages` and the docstrings of `config` in processes of `workers`.
 
-    Call `report` with the verdict on each page.
+    Call `report` with the verdict on each page. Return the verdict on the site.
     """
     release = find_release(workers, config)
     documented = (_docstrings(module, config, workers) for module in config.docstrings)

@@ -198,12 +198,12 @@ class Jet:
         return self.to(value, lambda series: sqrt_from(value, series))
 
     def rsqrt(self) -> Jet:
-        """Return the inverse of the square root of this jet, elementwise."""
+        """Return 1 divided by the square root of this jet, elementwise."""
         value = self.value.rsqrt()
         return self.to(value, lambda series: rsqrt_from(value, series))
 
     def reciprocal(self) -> Jet:
-        """Return the inverse of this jet, elementwise."""
+        """Return 1 divided by this jet, elementwise."""
         value = self.value.reciprocal()
         return self.to(value, lambda series: reciprocal_from(value, series))
 

@@ -126,9 +126,9 @@ def _invert(step: Step, x: Series) -> Series:
 
 
 def _solve(step: Step, a: Series | None, b: Series | None) -> Series | None:
-    """Return X, the solution of ``A X = B`` or ``X A = B``.
+    """Return the series of X, the solution of ``A X = B`` or ``X A = B``, None if it is zero.
 
-    X is ``[K, ..., n, m]``, or ``[K, ..., n]`` if B is a vector.
+    It is ``[K, ..., n, m]``, or ``[K, ..., n]`` if B is a vector.
     """
     value, result = step.tensor("A"), step.tensor("result")
     if step.saved("left"):
@@ -139,7 +139,10 @@ def _solve(step: Step, a: Series | None, b: Series | None) -> Series | None:
 
 
 def _solve_triangular(step: Step, a: Series | None, b: Series | None) -> Series | None:
-    """Return X, ``[K, ..., n, m]``, for ``A X = B`` or ``X A = B`` with a triangular matrix A."""
+    """Return the series of X for ``A X = B`` or ``X A = B`` with a triangular A, None if zero.
+
+    It is ``[K, ..., n, m]``.
+    """
     value, result, upper = step.tensor("self"), step.tensor("result"), step.saved("upper")
     is_unit = step.saved("unitriangular")
     if a is not None:
