@@ -81,7 +81,7 @@ def test_pages_use_public_names_only() -> None:
 # --- Private parts of PyTorch
 
 BEHIND_THE_DOOR = {"next_functions"}
-PUBLIC = {"_fields", "_replace"}  # members of named tuples are documented by Python
+PUBLIC = {"_asdict", "_fields", "_replace"}  # members of named tuples are documented by Python
 REFLECTION = {"getattr", "hasattr", "setattr", "delattr"}
 
 

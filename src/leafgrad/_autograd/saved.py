@@ -218,8 +218,9 @@ def _slots(node: Node, saved: Any, public: str, name: str) -> list[Slot]:
         slots = [] if slot is None else [slot]
     if not slots:  # no hook can run here
         return [Slot(name, "freed")] if _complaint(getattr, node, public) else []
-    is_block = any(slot.state == "recompute" for slot in slots)
-    given = [slot for one in _each(saved) for slot in _given_to_block(one)] if is_block else []
+    if all(slot.saved_version is not None for slot in slots):
+        return slots  # as nearly always
+    given = [slot for one in _each(saved) for slot in _given_to_block(one)]
     return [*_with_versions_of_the_node(slots, partial(getattr, node, public)), *given]
 
 
