@@ -266,7 +266,7 @@ def test_donation_stays_on_without_compiled_code() -> None:
         assert is_donating()
 
 
-def test_function_compiled_by_itself_is_detected() -> None:
+def test_leafgrad_function_called_by_compiled_code_is_not_compiled_alone() -> None:
     def is_alone(x: torch.Tensor) -> torch.Tensor:
         return x + _autograd.is_compiled_alone()
 

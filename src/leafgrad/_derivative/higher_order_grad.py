@@ -146,7 +146,7 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
         once.
 
         Reverse mode, which ``"auto"`` also uses for first derivatives and few points, works like
-        nested calls of `torch.autograd.grad`. Hooks on the path run and may change gradients. Each
+        nested calls to `torch.autograd.grad`. Hooks on the path run and may change gradients. Each
         pass adds to the ``.grad`` of intermediate tensors that called ``retain_grad()``. The
         backward of a custom function on the path is run once more, to check that it keeps rows
         separate and records its graph. Python numbers that it uses, tensors that it detaches, and

@@ -39,7 +39,7 @@ class Span:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Edit:
-    """A change of one line of the user's code.
+    """A change to one line of the user's code.
 
     Attributes:
         file: The path of the file.
