@@ -140,7 +140,9 @@ def sentences(catalogues: dict[str, Catalog]) -> dict[str, tuple[str, str]]:
     """Return each claim's sentence and its translation, or "" if it has none."""
     found = {}
     for page, catalogue in catalogues.items():
-        shown = {" ".join(str(m.id).split()): "" if m.fuzzy else str(m.string) for m in catalogue}
+        shown = {
+            " ".join(str(m.id).split()): "" if m.fuzzy else str(m.string or "") for m in catalogue
+        }
         for claim, text in CLAIM.findall(read(page)):
             sentence = " ".join(text.split())
             found[claim] = sentence, shown.get(sentence, "")
