@@ -69,7 +69,7 @@ def asserts(step: Step) -> tuple[tuple[int, str], ...]:
 
 
 def text_of_check(node: ast.AST) -> str | None:
-    """Return the text of the check in a statement, or None if the statement is no check."""
+    """Return the text of the check in a statement, or None if it is not a check."""
     match node:
         case ast.Assert(test=test):
             return ast.unparse(test)

@@ -127,7 +127,7 @@ def _split(text: str) -> list[str]:
 
 
 def _names_in(token: str) -> list[str]:
-    """Return the parts of a dotted name, or the token itself if it is no name."""
+    """Return the parts of a dotted name, or the token itself if it is not a name."""
     is_name = token[0].isalpha() or token[0] == "_"
     return [name.strip() for name in token.split(".")] if is_name else [token]
 
