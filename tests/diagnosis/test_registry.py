@@ -1,6 +1,7 @@
 """Each code has a check, messages, a program that triggers it, and one that does not."""
 
 import contextlib
+import gc
 import html
 import io
 import re
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from leafgrad import Report
+from leafgrad import Report, _messages
 from leafgrad._diagnosis.situation import CHECKS
 from tests.diagnosis.programs import (
     EDIT,
@@ -54,6 +55,17 @@ def test_sentences_fit_into_80_columns(code: str) -> None:
     with_code = re.compile(r" *\d+ [-+| ] | *\| +[-^]| +\+ ")
     lines = [line for line in str(report_on(code)).splitlines() if not with_code.match(line)]
     assert [line for line in lines if len(line) > COLUMNS] == []
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("code", CODES)
+def test_report_follows_a_later_change_of_language(
+    code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report = report_on(code)
+    gc.collect()  # some checks count the living optimizers
+    monkeypatch.setattr(_messages, "_chosen", ["zh_CN"])
+    assert str(report) == str(report_on(code))
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -1,9 +1,10 @@
 """`Diagnosis`: one finding about a training step, and the functions that fill it with messages."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import reduce
 from itertools import accumulate
 
 from leafgrad._graph.nodes import Source
@@ -179,6 +180,11 @@ def list_names(names: Sequence[str], among: Sequence[str] = ()) -> str:
         return message("report.more", listed=", ".join(parts[:-more]), count=more)
     *first, last = parts or [message("report.no-names")]
     return message("report.and", first=", ".join(first), last=last) if first else last
+
+
+def join_messages(key: str, parts: Iterable[str]) -> str:
+    """Return texts joined by a message that has the slots ``first`` and ``last``."""
+    return reduce(lambda first, last: message(key, first=first, last=last), [*parts] or [""])
 
 
 def _count_by_module(names: Sequence[str], among: Sequence[str]) -> Iterator[str]:

@@ -20,7 +20,7 @@ from leafgrad._display.markup import visible
 from leafgrad._display.text_width import cells, wrap
 from leafgrad._graph.code_files import short_path
 from leafgrad._graph.nodes import Source
-from leafgrad._messages import message
+from leafgrad._messages import message, translate
 
 WIDTH = 80
 MOST_LINES_BETWEEN = 2
@@ -110,13 +110,13 @@ def _lines(diagnoses: Sequence[Diagnosis], more: str) -> Iterator[Line | Paragra
         yield from _finding(one)
     if more:
         yield []
-        yield Paragraph(message("report.severity.help"), "help", more)
+        yield Paragraph(message("report.severity.help"), "help", translate(more))
 
 
 def _finding(one: Diagnosis) -> Iterator[Line | Paragraph]:
     """Yield the lines of one finding: headline, code with marks, notes and help."""
     kind = f"{message(f'report.severity.{one.severity}')}[{one.code}]"
-    yield Paragraph(kind, one.severity, one.headline, "bold")
+    yield Paragraph(kind, one.severity, translate(one.headline), "bold")
     spans = [span for span in (one.primary, *one.secondary) if span is not None]
     edited = [edit.line for help_text in one.help for edit in help_text.edits]
     lines = [line for span in spans for line in (span.source.line, span.source.end_line or 0)]
@@ -129,7 +129,7 @@ def _finding(one: Diagnosis) -> Iterator[Line | Paragraph]:
         yield [Piece(f"{'':{gutter}} |", "frame")]
     also = [message("report.also", headline=after.headline) for after in one.consequences]
     for note in (*one.notes, *also):
-        yield Paragraph(message("report.severity.note"), "note", note)
+        yield Paragraph(message("report.severity.note"), "note", translate(note))
     for help_text in one.help:
         yield from _help(help_text, gutter)
 
@@ -152,7 +152,7 @@ def _wrapped(lines: Iterable[Line | Paragraph]) -> Iterator[Line]:
 
 def _help(one: Help, gutter: int) -> Iterator[Line | Paragraph]:
     """Yield the lines of a help: the advice, then its edits as a diff."""
-    yield Paragraph(message("report.severity.help"), "help", one.text)
+    yield Paragraph(message("report.severity.help"), "help", translate(one.text))
     last: int | None = None
     for edit in one.edits:
         if last is not None and edit.line > last + 1:
@@ -179,7 +179,7 @@ def _snippet(spans: Sequence[Span], one: Diagnosis, gutter: int) -> Iterator[Lin
     yield [Piece(f"{'':{gutter}}{arrow} ", "frame"), Piece(_place_text(main.source))]
     shown = [span for span in spans if linecache.getline(span.source.file, span.source.line)]
     if not shown:
-        labels = [span.label for span in spans if span.label]
+        labels = [translate(span.label) for span in spans if span.label]
         yield from ([Piece(f"{'':{gutter}} = ", "frame"), Piece(one)] for one in labels)
         return
     yield [Piece(f"{'':{gutter}} |", "frame")]
@@ -214,12 +214,13 @@ def _marks(span: Span, text: str, one: Diagnosis, width: int) -> Iterator[str]:
     """
     start, stop = columns_of(span.source, text)
     marks = ("^" if span is one.primary else "-") * max(stop - start, 1)
-    line, size = f"{'':{start}}{marks} {span.label}", cells(span.label)
-    if cells(line) <= width or not span.label:
+    label = translate(span.label)
+    line, size = f"{'':{start}}{marks} {label}", cells(label)
+    if cells(line) <= width or not label:
         yield line
         return
     yield f"{'':{start}}{marks}"
-    yield f"{'':{max(0, min(start, width - size))}}{span.label}"
+    yield f"{'':{max(0, min(start, width - size))}}{label}"
 
 
 def columns_of(source: Source, text: str) -> tuple[int, int]:

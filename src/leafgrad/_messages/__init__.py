@@ -49,6 +49,20 @@ def _normalise(name: object) -> str | None:
     return next((language for language in LANGUAGES if short and language.startswith(short)), None)
 
 
+class Text(str):
+    """A message that `translate` can format again after a change of the language."""
+
+    __slots__ = ("key", "slots")
+
+    key: str
+    slots: dict[str, Any]
+
+
+def translate(value: Any) -> Any:
+    """Return a message in the language chosen now; any other value as it is."""
+    return message(value.key, **value.slots) if isinstance(value, Text) else value
+
+
 def message(key: str, /, **slots: object) -> str:
     """Return a message in the chosen language, with its placeholders filled.
 
@@ -58,6 +72,18 @@ def message(key: str, /, **slots: object) -> str:
             ``count`` decides.
     """
     slots |= {"kind": message("report.infinity")} if slots.get("kind") == "infinity" else {}
+    text = Text(_format(key, {name: translate(value) for name, value in slots.items()}))
+    text.key = key
+    # Keep no other objects alive.
+    text.slots = {
+        name: value if isinstance(value, str | int | float) else str(value)
+        for name, value in slots.items()
+    }
+    return text
+
+
+def _format(key: str, slots: dict[str, object]) -> str:
+    """Return a message in the chosen language with these values of its placeholders."""
     if language() != ENGLISH and key in (translated := _messages(language())):
         # Values in Latin script have spaces around them; remove those between Chinese characters.
         marked = _SLOT.sub("\0\\g<0>\0", translated[key])

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from leafgrad._diagnosis.checks.zero_gradient import NORMALISING, own_operation
-from leafgrad._diagnosis.diagnosis import Diagnosis, Severity, as_code, diagnosis
+from leafgrad._diagnosis.diagnosis import Diagnosis, Severity, as_code, diagnosis, join_messages
 from leafgrad._diagnosis.situation import Situation, check
 from leafgrad._graph.gradient_norms import ModuleGradient, gradient_norms_of, norm_of
 from leafgrad._graph.nodes import TracedNode, place_text
@@ -51,7 +51,7 @@ def _vanishing(
         # (e.g. with a gate initialised near zero) bypass it.
         Severity.WARNING if variant == "normalised" or "residual" in missing else Severity.NOTE,
         variant=variant,
-        missing=message("vanishing-gradient.add.or").join(remedies),
+        missing=join_messages("vanishing-gradient.add.or", remedies),
         drop="" if drop is None else place_text(drop),
         **_slots(found, modules),
     )

@@ -10,10 +10,19 @@ import torch
 from leafgrad import _autograd
 from leafgrad._arguments.names import named_tensors
 from leafgrad._diagnosis.checks.backward.refused import without_reentrance
-from leafgrad._diagnosis.diagnosis import Diagnosis, Edit, Severity, diagnosis, list_names, spans
+from leafgrad._diagnosis.diagnosis import (
+    Diagnosis,
+    Edit,
+    Severity,
+    diagnosis,
+    join_messages,
+    list_names,
+    spans,
+)
 from leafgrad._diagnosis.edits import add_argument, call_at, node_at, wrap
 from leafgrad._diagnosis.situation import Situation, check
 from leafgrad._display.units import shape_text, torch_name
+from leafgrad._graph.code_files import short_path
 from leafgrad._graph.graph import gradient_turns_of, value_turns_of
 from leafgrad._graph.nodes import Source, TracedNode
 from leafgrad._graph.summary import NotFinite, TensorSummary, summary_of
@@ -187,7 +196,7 @@ def _finding_of_value(
             variant=variant,
             kind=kind,
             operation=operation,
-            argument=message("lists.and").join(map(_with_marks, brought)),
+            argument=join_messages("report.and", map(_with_marks, brought)),
             x=_argument_at(node.source) or "x",
         )
     names = _leaves_behind(node, trace)
@@ -373,8 +382,11 @@ def _operation(node: TracedNode) -> str:
 
 def _place_of(node: TracedNode) -> str:
     """Return where a node was computed, as text: its line, or its name in backticks."""
-    place = str(node.source or f"`{node.name}`")
-    return place.removesuffix(" in <module>")
+    source = node.source
+    if source is None:
+        return f"`{node.name}`"
+    is_outside = source.function == "<module>"
+    return f"{short_path(source.file)}:{source.line}" if is_outside else str(source)
 
 
 def _inputs(node: TracedNode, trace: GraphTrace) -> list[TensorSummary | None]:
