@@ -1,4 +1,4 @@
-"""Assertions about training, for tests. Their failures show the report of `diagnose`."""
+"""Assertions about training, for tests. A failure shows leafgrad's report of what is wrong."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -96,7 +96,10 @@ def assert_trains(
 
 
 def _frozen_among(names: list[str], frozen: list[str]) -> set[str]:
-    """Return the names of the frozen parameters, given by their own names or their modules'."""
+    """Return the names that `frozen` lists, directly or through the module of the parameter.
+
+    Raise an error if an entry of `frozen` matches no parameter, or if all parameters are frozen.
+    """
     fixed = set[str]()
     for path in frozen:
         inside = {name for name in names if name == path or name.startswith(f"{path}.")}
@@ -111,7 +114,10 @@ def _frozen_among(names: list[str], frozen: list[str]) -> set[str]:
 def _differences(
     before: dict[str, torch.Tensor], after: dict[str, torch.nn.Parameter], frozen: set[str]
 ) -> Iterable[str]:
-    """Yield a line for each parameter that is not finite, or wrongly changed or unchanged."""
+    """Yield a line for each parameter that is not finite, or changed or unchanged by mistake.
+
+    `before` and `after` hold the parameters by name. Those in `frozen` must stay the same.
+    """
     for name, old in before.items():
         has_changed = not torch.equal(old, after[name])
         if not all_finite([after[name]]):

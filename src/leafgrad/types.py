@@ -1,4 +1,4 @@
-"""The types of the results, for annotations. The functions of `leafgrad` return their values."""
+"""The types of what leafgrad's functions return, for type annotations."""
 
 from leafgrad._debug.session import StepReport
 from leafgrad._derivative.derivative_explanation import DerivativeExplanation

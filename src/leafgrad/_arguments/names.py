@@ -43,9 +43,10 @@ def named_modules(names: object) -> dict[str, torch.nn.Module]:
 
 
 def named_tensors(names: object) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield the name and tensor of every named tensor; parameters of modules by all their paths.
+    """Yield the name and tensor of every tensor in `names`, and of all parameters and buffers.
 
-    Views that PyTorch cannot place in the graph are left out.
+    A parameter that modules share is yielded once for each of its paths. Views that PyTorch cannot
+    place in the graph are left out.
     """
     for name, tensor in _names_and_tensors(names):
         if not isinstance(name, str):
@@ -58,7 +59,10 @@ def named_tensors(names: object) -> Iterator[tuple[str, torch.Tensor]]:
 
 
 def _names_and_tensors(names: object) -> Iterator[tuple[object, object]]:
-    """Yield the keys and values of `names`, with modules expanded; values of any type."""
+    """Yield the keys and values of `names`, without checking their types.
+
+    A module is replaced by its parameters and buffers.
+    """
     match names:
         case None:
             pass
@@ -74,10 +78,10 @@ def _names_and_tensors(names: object) -> Iterator[tuple[object, object]]:
 
 
 def _of_module(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
-    """Return the parameters and buffers of a module by all their names.
+    """Return the parameters and buffers of a module, each with every one of its names.
 
-    Return one name for each if the module contains itself or overrides the methods without the
-    argument `remove_duplicate`.
+    Each has only one name in the result if the module contains itself, or if it overrides
+    `named_parameters()` or `named_buffers()` without the argument `remove_duplicate`.
     """
     listings = module.named_parameters, module.named_buffers
     try:
@@ -87,5 +91,5 @@ def _of_module(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
 
 
 def buffers_in(module: torch.nn.Module) -> Iterator[torch.Tensor]:
-    """Yield the buffers of a module, even if its class overrides `named_buffers()`."""
+    """Yield the buffers of a module, even if its own `named_buffers()` accepts no arguments."""
     yield from (buffer for _, buffer in module.named_buffers())

@@ -18,7 +18,8 @@ Output = torch.Tensor | GradientEdge
 def iter_outputs(outputs: object) -> Iterator[Output]:
     """Yield the tensors and edges in nested containers, in order; each container only once.
 
-    Other values are ignored, unless there is no tensor or edge at all: that raises an error.
+    Other values are ignored, unless there is no tensor or edge at all: that raises an error. So
+    does a container that cannot be searched, such as a set or an iterator.
     """
     other: tuple[str, object] | None = None
     has_output = False
@@ -41,7 +42,10 @@ def iter_outputs(outputs: object) -> Iterator[Output]:
 
 
 def _inside(place: str, item: Any) -> list[tuple[str, Any]] | None:
-    """Return the items of a container with their positions, None if it is no container."""
+    """Return the items of a container with their positions, None for any other value.
+
+    Raise an error for the types in `REFUSED`.
+    """
     if isinstance(item, Output):
         return None
     if isinstance(item, Mapping):
@@ -57,7 +61,7 @@ def _inside(place: str, item: Any) -> list[tuple[str, Any]] | None:
 
 
 def _not_an_output(place: str, item: object) -> str:
-    """Return the error message for an item that cannot be traced."""
+    """Return the error message for an item that is not an output."""
     cure = next((cure for kind, cure in CURES.items() if isinstance(item, kind)), None)
     if cure is None:
         cure = "object" if hasattr(item, "__dict__") else "number"
@@ -65,7 +69,8 @@ def _not_an_output(place: str, item: object) -> str:
     return message("errors.outputs.type", place=place, type=kind, cure=advice)
 
 
-# These may contain tensors, so they are not ignored. Reading an iterator would exhaust it.
+# Objects of these types may contain tensors. Ignoring them could lose an output, and reading an
+# iterator would exhaust it, so they raise an error.
 REFUSED: tuple[type, ...] = (Node, Iterator, AbstractSet, MappingView, deque)
 
 CURES: dict[Any, str] = {
@@ -74,11 +79,11 @@ CURES: dict[Any, str] = {
     Node: "node",
     REFUSED: "container",
 }
-"""Message keys of the advice for each type that cannot be traced."""
+"""Message keys of the advice, by the type of a value that is not an output."""
 
 
 def unwrap_functorch(output: Any) -> Any:
-    """Return the tensor inside `torch.func` wrappers that need no gradient at their level.
+    """Remove the outer `torch.func` wrappers of a tensor, up to the first that requires grad.
 
     An edge is returned unchanged.
     """

@@ -1,4 +1,4 @@
-"""Decorate public functions, so that `torch.compile` does not trace them."""
+"""Decorate public functions, to decide what happens when compiled code calls them."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -19,9 +19,12 @@ def public_function(
 ) -> Callable[[Callable[Arguments, Result]], Callable[Arguments, Result]]:
     """Return a decorator for a public function that decides what happens under `torch.compile`.
 
-    If a compiled caller reaches the function, it runs uncompiled. With `refusal`, it raises this
-    error message. With `traceable`, the compiler traces the result of that function. A single
-    wrapper does all of this, because each wrapper costs time in every call.
+    By default, the function runs uncompiled when compiled code calls it. A single wrapper handles
+    all cases, because each wrapper costs time in every call.
+
+    Args:
+        refusal: The message of the error that a call from compiled code raises.
+        traceable: A function that turns the public function into one that the compiler can trace.
     """
 
     def decorated(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:

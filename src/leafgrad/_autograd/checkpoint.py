@@ -1,4 +1,9 @@
-"""Read the private state of `torch.utils.checkpoint` behind the saved tensors of a node."""
+"""Read the private state of `torch.utils.checkpoint` behind the saved tensors of a node.
+
+A *block* is the code that one `checkpoint()` call runs. Unless the checkpoint is reentrant, each
+node of a block saves a *holder* instead of a tensor, and an *unpack hook* that runs the block again
+to compute the tensor. All holders of a block lead to the same *frame*, which stores its inputs.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +30,9 @@ def block_inputs(unpack_hook: Any, holder: object) -> Iterator[tuple[int, Any]]:
 
 
 def cached_results(unpack_hook: Any, holder: object) -> Iterator[tuple[torch.Tensor, int | None]]:
-    """Yield each tensor that selective checkpointing cached for a block, with its required version.
+    """Yield each tensor that selective checkpointing cached for a block, with its expected version.
 
-    Backward fails if the tensor has another version by then. The version is None if backward
+    Backward fails if the tensor then has another version. The expected version is None if backward
     accepts any version, or if a saved-tensor hook packed the tensor.
     """
     for context in _selective_contexts(unpack_hook, holder):
@@ -59,10 +64,9 @@ _ENTRY: Any = getattr(torch.utils.checkpoint, "_VersionWrapper", ())
 
 
 def _checkpoint_frames(unpack_hook: Any, holder: object) -> Iterator[Any]:
-    """Yield the checkpoint frame of a block, but only for the last holder that is still alive.
+    """Yield the frame of a block if `holder` is the last of its holders that is still alive.
 
-    Every saved tensor of a block has a holder that leads to the same frame. Choosing one holder
-    avoids counting the block several times.
+    Yield nothing for the other holders, to avoid counting the block several times.
     """
     frame = captured_variable(unpack_hook, "frame")
     left = (reference() for reference in reversed(getattr(frame, "weak_holders", ())))

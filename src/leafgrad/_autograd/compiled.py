@@ -75,8 +75,9 @@ def node_of_compiled_code(function: Callable[Given, Result]) -> Callable[Given, 
     """Return a function that `torch.compile` records as a single node of the caller's graph.
 
     The backend later traces the operations inside it and their backward. Before that, the compiler
-    calls the function on fake tensors. If that call raises, the graph ends before the outermost
-    call that led here, so the function then runs uncompiled and raises its own error.
+    calls the function on fake tensors. If that raises an error, the compiler ends the graph before
+    the line of the compiled function that led here. That line then runs uncompiled, and the
+    function raises its own error.
     """
 
     def node(*args: Given.args, **kwargs: Given.kwargs) -> Result:

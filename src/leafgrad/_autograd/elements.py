@@ -63,7 +63,7 @@ def _lack(tensor: torch.Tensor, nbytes: int) -> str | None:
     return message("unread.too-short" if nbytes else "unread.empty")
 
 
-# No operation converts the remaining dtypes: they only pack bits.
+# PyTorch cannot convert the other dtypes to numbers: they only pack bits.
 _READ = frozenset(
     dtype
     for name, dtype in vars(torch).items()
@@ -74,6 +74,6 @@ _READ = frozenset(
 
 @contextmanager
 def below_autograd() -> Iterator[None]:
-    """Compute without recording a graph, and hide the operations from modes and subclasses."""
+    """Record no graph within the context, and hide its operations from modes and subclasses."""
     with torch.no_grad(), unobserved(), torch._C._DisableTorchDispatch():
         yield

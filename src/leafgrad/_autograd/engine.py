@@ -43,9 +43,10 @@ def watch_nodes(graph: Mapping[Node, Successors], visit: Visit) -> Iterator[None
     """Call `visit` for each node that a backward pass runs, in the order of the engine.
 
     `visit` gets the node, the gradients that it passed on (one for each edge) and the gradients
-    that arrived. A leaf passes nothing on; it is visited when its gradient is complete. PyTorch
-    would read saved tensors whose memory was freed, which kills the process. An error is raised
-    before that.
+    that arrived. A leaf passes nothing on; it is visited when its gradient is complete.
+
+    If the memory of a saved tensor was freed, an error is raised before its node runs. PyTorch
+    would read that memory, which kills the process.
     """
     with ExitStack() as handles:
         for node in graph:

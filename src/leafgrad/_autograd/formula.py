@@ -234,7 +234,7 @@ def registered_backward(function: Any) -> tuple[Any] | None:
 
 
 def refuses(node: Node) -> bool:
-    """Return whether the node raises an error when a gradient arrives: it has no derivative."""
+    """Return whether the node has no derivative and raises an error when a gradient arrives."""
     name = node_name(node)
     function = forward_class(node)
     if function is not None:
@@ -272,13 +272,13 @@ _REFUSING = {
 
 
 def may_give_zeros(node: Node) -> bool:
-    """Return whether nodes with this name may pass on gradients that are always zero."""
+    """Return whether nodes of this kind can pass on a gradient that is always zero."""
     operation = own_stem(node_name(node))
     return operation in _ZERO or operation in _SOMETIMES or operation in _STRAIGHT
 
 
 def gives_zeros(node: Node, place: int) -> bool:
-    """Return whether the node's gradient for one input is zero, whatever gradient arrives."""
+    """Return whether the node's gradient for input number `place` is always zero."""
     operation = own_stem(node_name(node))
     if operation in _WRITTEN_OVER:
         return place == 0

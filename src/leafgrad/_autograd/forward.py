@@ -47,7 +47,8 @@ def reader_of_kept(*names: str) -> Callable[[Node], Any]:
 def reader_of_settings(kind: type[Node]) -> Callable[[Node], Any]:
     """Return a function that reads all saved arguments, except tensors, from nodes of a type.
 
-    Use it only for types of PyTorch's own operations.
+    The function also reads the class of the node, so that it always has something to return. Use
+    it only for types of PyTorch's own operations.
     """
     names = [name for name in dir(kind) if name.startswith("_saved_")]
     names = [name for name in names if not hasattr(kind, f"_raw{name}")]
@@ -55,7 +56,7 @@ def reader_of_settings(kind: type[Node]) -> Callable[[Node], Any]:
 
 
 class Recomputation(Exception):  # noqa: N818 (not an error: callers read the tensor in another way)
-    """Raised instead of letting a checkpoint recompute its block for one read of a saved tensor."""
+    """Raised if reading a saved tensor would make a checkpoint recompute its block."""
 
 
 _REFUSAL = "leafgrad does not run a checkpointed function for one look at what was saved"
@@ -145,8 +146,8 @@ def _read(node: Node) -> int:
 def run_in_backward(compute: Callable[[], Result]) -> Result:
     """Call a function within a backward pass and return its result.
 
-    The pass computes no gradients. During one pass, a checkpoint recomputes its block once for all
-    of its nodes, not once for each tensor that is read. Each tensor can be read once.
+    The pass computes no gradients. If the function reads saved tensors, a checkpoint recomputes its
+    block once for all of its nodes, not once for each tensor. Each tensor can be read only once.
     """
     found: list[Result] = []
     with torch.enable_grad():
@@ -202,7 +203,10 @@ def is_intercepted() -> bool:
 
 
 def is_observed(tensor: torch.Tensor) -> bool:
-    """Return whether a mode, transform, forward-mode AD or autocast may change operations here."""
+    """Return whether an operation on the tensor may do more than compute its result.
+
+    This is the case under a dispatch mode, a `torch.func` transform, forward-mode AD or autocast.
+    """
     return is_intercepted() or forward_ad._current_level >= 0 or is_cast(tensor)
 
 
@@ -228,7 +232,7 @@ def without_tangents() -> AbstractContextManager[None]:
 def is_cast(tensor: torch.Tensor) -> bool:
     """Return whether autocast is on for the tensor's device.
 
-    PyTorch is first asked whether any autocast is on, because that question is faster.
+    The check whether autocast is on for any device comes first, because it is faster.
     """
     return torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled(tensor.device.type)
 
@@ -267,9 +271,10 @@ def keeps(node: Node, name: str) -> bool:
 
 
 def results_in_slots(node: Node) -> Iterator[tuple[Node, int, torch.Tensor]]:
-    """Yield the operation results among a node's saved tensors: node, output number and tensor.
+    """Yield each saved tensor of a node that is the result of a recorded operation.
 
-    Skip tensors that were changed since they were saved, and tensors that a hook packed.
+    Each item is the node of that operation, the number of its output, and the saved tensor. Skip
+    tensors that were changed since they were saved, and tensors that a hook packed.
     """
     for slot in saved_slots(node):
         if slot.tensor is None or slot.state != "live" or slot.saved_version is None:
@@ -278,7 +283,7 @@ def results_in_slots(node: Node) -> Iterator[tuple[Node, int, torch.Tensor]]:
             continue
         tensor = slot.tensor
         if not (plain(tensor, "grad_fn") or forward_class(node) or "[" in slot.name):
-            tensor = kept(node, slot.name)  # a saved result of the node itself has no graph here
+            tensor = kept(node, slot.name)  # the slot holds the node's own result without its graph
         maker = plain(tensor, "grad_fn")
         if maker is not None:
             yield maker, plain(tensor, "output_nr"), tensor

@@ -50,8 +50,8 @@ _OWN_TYPES = frozenset(
 def types_of_nodes(*operations: str) -> frozenset[type[Node]]:
     """Return the node types of operations, such as ``"Mul"``, as far as this PyTorch has them.
 
-    An operation with overloads stands for its first one. A full name, such as ``"AddBackward1"``,
-    stands for that type.
+    Of an operation with overloads, this is the type of the first one: ``"Add"`` means
+    ``AddBackward0``. Write ``"AddBackward1"`` for the second.
     """
     names = (name if "Backward" in name else f"{name}Backward0" for name in operations)
     found = (getattr(torch._C._functions, name, None) for name in names)
@@ -59,7 +59,7 @@ def types_of_nodes(*operations: str) -> frozenset[type[Node]]:
 
 
 def next_functions(node: Node) -> Successors:
-    """Return the node behind each forward input, and the number of the output that the input was.
+    """Return, for each forward input, the node that computed it and which of its outputs it was.
 
     The node is None for an input that needs no gradient.
     """
@@ -83,7 +83,7 @@ def _output_shape(output: Any) -> tuple[int | str, ...] | None:
 def is_of_its_own_type(node: Node) -> bool:
     """Return whether all nodes of the node's Python type have the same name.
 
-    PyTorch's operations and custom functions have a type each. Other C++ nodes share one.
+    Each operation of PyTorch and each custom function has its own type. Other C++ nodes share one.
     """
     return type(node).__name__ != "CppFunction"
 

@@ -77,7 +77,7 @@ class Path(NamedTuple):
     """The nodes between inputs and outputs.
 
     Attributes:
-        nodes: Each node with its successors. A node comes after the nodes of its inputs.
+        nodes: Each node with its successors. A node comes after its successors.
         start: The edge where the gradient of the inputs arrives.
         end: The edge where the gradient of the outputs arrives.
     """

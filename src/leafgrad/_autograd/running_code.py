@@ -64,7 +64,7 @@ Note = Callable[[torch.Tensor, torch.Tensor], None]
 
 
 class _Watching(threading.local):
-    """The callbacks of this thread, the innermost last."""
+    """The callbacks that `watched_parameters` set in this thread, the innermost last."""
 
     def __init__(self) -> None:
         self.notes: list[Note] = []
@@ -80,9 +80,9 @@ def watched_parameters(note: Note) -> Iterator[None]:
     """Call `note(data, parameter)` whenever this thread creates a parameter.
 
     ``nn.Parameter(tensor)`` shares the tensor's memory and drops its graph, and no mode sees this.
-    While any thread is in this context, the call of the metaclass is replaced; in other threads it
-    does nothing more. Replacing a method of `torch.Tensor` would invalidate Python's method caches
-    for all tensors.
+    So the ``__call__`` of the metaclass is replaced while any thread is in this context. In other
+    threads, the replacement calls nothing else. Replacing a method of `torch.Tensor` instead would
+    invalidate Python's method caches for all tensors.
     """
     user = object()
     with _lock:

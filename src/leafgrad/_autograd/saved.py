@@ -207,7 +207,14 @@ def signed(value: Any) -> Any:
 
 
 def _slots(node: Node, saved: Any, public: str, name: str) -> list[Slot]:
-    """Return the slots in one attribute of a node: a saved tensor, a tuple of them or None."""
+    """Return the slots in one attribute of a node.
+
+    Args:
+        node: The node.
+        saved: The value of the attribute: a saved tensor, a tuple of them, or None if freed.
+        public: The attribute of the node that unpacks the same tensors.
+        name: The name for the slots.
+    """
     if saved is None:
         return [Slot(name, "freed")]
     if isinstance(saved, tuple):
@@ -216,10 +223,10 @@ def _slots(node: Node, saved: Any, public: str, name: str) -> list[Slot]:
     else:
         slot = _slot(name, saved, partial(getattr, node, public))
         slots = [] if slot is None else [slot]
-    if not slots:  # no hook can run here
+    if not slots:  # nothing is saved here, so reading the attribute calls no hook
         return [Slot(name, "freed")] if _complaint(getattr, node, public) else []
     if all(slot.saved_version is not None for slot in slots):
-        return slots  # as nearly always
+        return slots  # the usual case
     given = [slot for one in _each(saved) for slot in _given_to_block(one)]
     return [*_with_versions_of_the_node(slots, partial(getattr, node, public)), *given]
 
@@ -232,8 +239,8 @@ def _unpacking(saved: Any) -> Callable[[], object]:
 def _slot(name: str, saved: Any, unpack: Callable[[], object]) -> Slot | None:
     """Return the slot for one saved tensor, None if it is empty.
 
-    Only the node can unpack its own output. In this case `unpack` fails, and the expected version
-    stays unknown.
+    Calling `unpack` checks the version of the tensor. This fails if the tensor is the node's own
+    output, which only the node can unpack. The expected version is then unknown.
     """
     kept, hook = saved.data, saved.unpack_hook
     if hook is not None:
@@ -342,7 +349,10 @@ _EXPECTED = re.compile(r"is at version \d+; expected version (\d+)")
 
 
 def _expected_version(complaint: str | None, current: int | None) -> int | None:
-    """Return the version that backward expects, None if the error is about something else."""
+    """Return the version that backward expects, read from the error message in `complaint`.
+
+    Without an error, this is the current version. If the error is about something else, it is None.
+    """
     if complaint is None:
         return current
     expected = _EXPECTED.search(complaint)
@@ -350,11 +360,12 @@ def _expected_version(complaint: str | None, current: int | None) -> int | None:
 
 
 def _with_versions_of_the_node(slots: list[Slot], unpack_all: Callable[[], object]) -> list[Slot]:
-    """Return the slots with the expected versions that only the node itself can check.
+    """Return the slots, with the expected versions that only the node itself can check filled in.
 
     These are the versions of its own outputs, and before PyTorch 2.12 all versions in a tuple.
-    Reading the attribute checks all slots and calls their hooks, so slots with hooks are left as
-    they are. An error names no slot, so it only helps if a single version is unknown.
+    `unpack_all` reads the node's attribute. This checks all slots and would call their hooks, so
+    slots with hooks are returned unchanged. An error does not name the slot, so it only helps if a
+    single version is unknown.
     """
     sure = [slot for slot in slots if slot.saved_version is not None]
     disagreeing = [slot for slot in sure if slot.saved_version != slot.current_version]
@@ -386,7 +397,8 @@ def saved_a_detached_tensor(node: Node) -> bool:
 def _is_detached(saved: Any, unpack: Callable[[], Any]) -> bool:
     """Return whether ``detach_()`` was called on a saved tensor.
 
-    The saved tensor raises the same error for the node's own output, so the node is asked as well.
+    The saved tensor raises the same error if it is the node's own output. Therefore `unpack`, which
+    reads it through the node, must succeed as well.
     """
     if "detached in-place" not in (_complaint(_unpacking(saved)) or ""):
         return False
@@ -394,7 +406,10 @@ def _is_detached(saved: Any, unpack: Callable[[], Any]) -> bool:
 
 
 def slots_on_ctx(node: Node) -> Iterator[Slot]:
-    """Yield a slot for each tensor that a custom function stores on ``ctx``; none is ever freed."""
+    """Yield a slot for each tensor that a custom function stores on ``ctx``.
+
+    A backward pass never frees these.
+    """
     for place, kept in on_ctx(node):
         if isinstance(kept, torch.Tensor):
             yield Slot(f"ctx.{place}", "live", kept)

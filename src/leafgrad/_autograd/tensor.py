@@ -1,4 +1,4 @@
-"""Read facts about tensors that PyTorch does not document, past any subclass or mode."""
+"""Read undocumented facts about tensors, without running code of subclasses and modes."""
 
 from __future__ import annotations
 
@@ -160,7 +160,10 @@ def memory_address(tensor: torch.Tensor) -> int | None:
 
 
 def storage_reference(tensor: torch.Tensor) -> StorageReference:
-    """Return a weak reference to the tensor's storage; no other storage gets the same identity."""
+    """Return a weak reference to the tensor's storage.
+
+    While the reference exists, no other storage gets the same identity.
+    """
     return StorageReference(torch.Tensor.untyped_storage(tensor))
 
 
@@ -217,9 +220,10 @@ Facts = tuple[
 
 
 def facts(tensor: torch.Tensor, parameters: Container[int | None] = ()) -> tuple[int | None, Facts]:
-    """Return the storage's identity, and the shape, dtype, device, storage bytes and ownership.
+    """Return the identity of a tensor's storage, and the tensor's facts.
 
-    The last fact is whether the storage belongs to a parameter. Bytes that are symbolic are None.
+    The facts are the shape, dtype, device, number of bytes in the storage (None if symbolic), and
+    whether the storage belongs to a parameter.
 
     Args:
         tensor: The tensor.
@@ -307,7 +311,10 @@ def is_batch(gradient: torch.Tensor) -> bool:
 
 
 def functorch_wrapper(tensor: torch.Tensor) -> str | None:
-    """Return the transform and level that wrap the tensor, such as ``"vmap, level 1"``, or None."""
+    """Return the transform and level that wrap the tensor, such as ``"vmap, level 1"``, or None.
+
+    Return ``"ended"`` if the transform is no longer running.
+    """
     if not is_wrapped(tensor):
         return None
     functorch = torch._C._functorch
@@ -331,7 +338,7 @@ def without_wrappers(tensor: torch.Tensor) -> torch.Tensor:
 def alive() -> list[torch.Tensor]:
     """Return all tensors that Python's garbage collector knows.
 
-    Types are checked once each, because there are about a hundred thousand objects.
+    Each type is checked only once, because there are about a hundred thousand objects.
     """
     things = get_objects()
     kinds = {kind for kind in set(map(type, things)) if issubclass(kind, torch.Tensor)}

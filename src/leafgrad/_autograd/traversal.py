@@ -35,9 +35,10 @@ def grad_fn_name(tensor: torch.Tensor) -> str | None:
 
 
 def numbered_output(tensor: torch.Tensor) -> tuple[int, int] | None:
-    """Return the tensor's sequence and output number at its node; None for a leaf.
+    """Return the sequence number of the tensor's node, and which output of that node it is.
 
-    The node gets an entry in its ``metadata``: see `keep_successors`.
+    Return None for a leaf or an invalid view. The node gets an entry in its ``metadata``: see
+    `keep_successors`.
     """
     node = None if is_invalid_view(tensor) else plain(tensor, "grad_fn")
     if node is None:
@@ -85,9 +86,10 @@ def _walked(roots: Iterable[Node]) -> dict[Node, Successors]:
 
 
 def walk_to(target: Edge | torch.Tensor, root: Node) -> tuple[dict[Node, Successors], Edge | None]:
-    """Return the nodes on all paths from `root` to a target with their successors; and its edge.
+    """Return the nodes on all paths from `root` to a target, and the edge of the target.
 
-    Each node comes after its successors. The edge is None if the graph does not lead to the target.
+    The nodes are returned with their successors, and each node comes after its successors. The edge
+    is None if the graph does not lead to the target.
 
     Args:
         target: An edge, or a leaf tensor.
@@ -161,7 +163,7 @@ def keep_successors(node: Any, successors: Successors) -> None:
 
 
 class _Waiting(threading.local):
-    """The successors that this thread still has to free, and whether a loop is freeing them."""
+    """The successors that this thread still has to free, and whether a loop is freeing them now."""
 
     def __init__(self) -> None:
         self.queue: list[Successors] = []

@@ -12,7 +12,7 @@ def fields_as_json(value: Any) -> dict[str, Any]:
 
 
 def json_types(value: Any) -> Any:
-    """Return a value as JSON types; data types and devices become names, NaN becomes text."""
+    """Return a value as JSON types; data types and devices become names, NaN and infinity text."""
     if value is None or isinstance(value, int | str):
         return value
     if isinstance(value, float):  # JSON has no NaN and no infinity

@@ -19,7 +19,7 @@ Bundle = dict[str, str]
 """The forms of a value that a notebook can show, by MIME type."""
 
 MOST_CHARACTERS = 1_000_000
-"""The greatest length of a page in a notebook, which is saved with it."""
+"""The maximum length of a page in a notebook: it is saved with the notebook."""
 
 FRAME = "leafgrad-page"
 
@@ -38,8 +38,8 @@ def in_notebook() -> bool:
 def bundle_of(value: Any, page: Callable[[], str]) -> Bundle:
     """Return the MIME bundle for a value, empty in an IPython terminal.
 
-    In a notebook it contains the text and the page. Outside IPython, as when a site is built, it
-    contains the text and HTML without scripts.
+    In a notebook, it contains the text and the HTML that `page()` returns. Outside IPython, for
+    example while a site is built, it contains the text and HTML without scripts.
     """
     if in_notebook():
         return {"text/plain": str(value), "text/html": page()}

@@ -23,8 +23,9 @@ def table(
         rows: The cells of each row.
         right: The columns to align to the right; these are never cut.
         whole: Other columns that are never cut.
-        width: The width at which cells lose their middle, from the last column on.
-        least: The least width to which a column may be cut.
+        width: The maximum width of the table. To fit, cells lose their middle, in the last columns
+            first.
+        least: The minimum width of a column that is cut.
     """
     columns = {
         number: column for number, column in enumerate(zip(*rows, strict=True)) if any(column[1:])
@@ -41,7 +42,10 @@ def table(
 
 
 def _fit(widths: dict[int, int], shrinking: Sequence[int], room: int, least: int) -> None:
-    """Narrow the given columns in steps, one after the other, until the table fits into `room`."""
+    """Narrow the columns in `shrinking`, one after the other, until all widths fit into `room`.
+
+    Each round cuts them to the next smaller width in `STEPS`, but never below `least`.
+    """
     for step in STEPS:
         for number in shrinking:
             excess = sum(widths.values()) - room

@@ -49,7 +49,7 @@ _NUMBER = re.compile(r"(?<![\w.])[-+]?\d[\d.]*(?:e[-+]?\d+)?")
 def elide(text: str, width: int) -> str:
     """Shorten a text to a width: replace its middle by "...", and keep more of its end.
 
-    A number at the cut is left out whole: the rest of it would read as another number.
+    A number that the cut would split is left out: its rest would look like another number.
     """
     if cells(text) <= width:
         return text

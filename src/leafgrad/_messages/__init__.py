@@ -44,7 +44,10 @@ def language() -> str:
 
 @cache
 def _normalise(name: object) -> str | None:
-    """Return the supported language that a name such as ``zh-CN`` or ``en_US.UTF-8`` means."""
+    """Return the supported language that a name such as ``zh-CN`` or ``en_US.UTF-8`` means.
+
+    Return None if there is none.
+    """
     short = str(name).partition(".")[0].replace("-", "_").partition("_")[0].lower()
     return next((language for language in LANGUAGES if short and language.startswith(short)), None)
 
@@ -85,7 +88,8 @@ def message(key: str, /, **slots: object) -> str:
 def _format(key: str, slots: dict[str, object]) -> str:
     """Return a message in the chosen language with these values of its placeholders."""
     if language() != ENGLISH and key in (translated := _messages(language())):
-        # Values in Latin script have spaces around them; remove those between Chinese characters.
+        # Translations have spaces around a placeholder, for values in Latin script. If the value
+        # is Chinese, remove them.
         marked = _SLOT.sub("\0\\g<0>\0", translated[key])
         return _NEEDLESS.sub("", marked.format(**slots)).replace("\0", "")
     entry = _messages(ENGLISH)[key]

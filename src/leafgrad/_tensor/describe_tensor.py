@@ -113,7 +113,15 @@ def _facts(tensor: torch.Tensor, name: str | None, role: TensorRole) -> TensorDe
 def _reasons(
     role: TensorRole, variant: str, now: str, node: str | None, transform: str | None
 ) -> tuple[str, ...]:
-    """Return sentences: why the tensor is a leaf or not, what happens to ``.grad``, what to do."""
+    """Return sentences: why the tensor is a leaf or not, what happens to ``.grad``, what to do.
+
+    Args:
+        role: The role of the tensor.
+        variant: The special case that `_variant` returned.
+        now: ``"filled"`` or ``"empty"``: whether ``.grad`` holds a gradient.
+        node: The name of the tensor's node.
+        transform: The `torch.func` transform around the tensor.
+    """
     table = f"tensor.{role.name.lower().replace('_', '-')}"
     slots = {
         "node": node,
@@ -127,7 +135,7 @@ def _reasons(
 
 
 def _variant(facts: TensorDescription) -> str:
-    """Return the special case of a role that has its own sentences, or an empty text."""
+    """Return the name of a special case that may have its own sentences, or an empty text."""
     if not (facts.dtype.is_floating_point or facts.dtype.is_complex):
         return "integer"
     if facts.shape is None and facts.requires_grad:
