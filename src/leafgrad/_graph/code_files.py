@@ -19,7 +19,7 @@ def is_installed(file: str) -> bool:
 
 @cache
 def _path_in_package(file: str) -> str | None:
-    """Return the path of an installed file, its package first; None for a user's file."""
+    """Return the path of an installed file from its package on; None for a user's file."""
     parts = PurePath(file).parts
     folders = [place for place, part in enumerate(parts) if part in _INSTALLED]
     if folders:

@@ -61,12 +61,12 @@ class GradientNorms:
 
     @property
     def vanishing(self) -> tuple[ModuleGradient, ...]:
-        """The last modules, as far as all their norms are below 0.001 of the first module's."""
+        """The modules at the end of the backward pass whose ratios are all below 0.001."""
         return self._last_with(lambda ratio: ratio < VANISHED)
 
     @property
     def exploding(self) -> tuple[ModuleGradient, ...]:
-        """The last modules, as far as all their norms exceed 1,000 times the first module's."""
+        """The modules at the end of the backward pass whose ratios are all above 1,000."""
         return self._last_with(lambda ratio: ratio > EXPLODED)
 
     def _last_with(self, is_so: Callable[[float], bool]) -> tuple[ModuleGradient, ...]:

@@ -32,7 +32,8 @@ class TracedEdge:
         output_nr: The number of the input among the inputs of the source's operation.
         gradient: A summary of the gradient that the source passed on along it; None if
             `trace_graph` ran without ``gradients=True``, or if no gradient was passed.
-        gradient_so_far: The sum of the gradients that had arrived at the same place by then.
+        gradient_so_far: The sum of this gradient and of those that had arrived before it at the
+            same output of the target.
     """
 
     source: int

@@ -11,7 +11,8 @@ def topological_order(
 ) -> Iterator[int]:
     """Yield every index before the indices of its successors (Kahn's algorithm).
 
-    Of the indices that are ready, the one with the lowest priority comes first, then the smallest.
+    An index is ready once all its predecessors have been yielded. Of the ready ones, the one with
+    the lowest priority comes first; of equal priorities, the smallest index.
     """
     waiting = Counter(chain.from_iterable(successors))
     ready = [(priorities[place], place) for place in range(len(successors)) if not waiting[place]]

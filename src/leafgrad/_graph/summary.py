@@ -99,7 +99,10 @@ def brief_text(summary: TensorSummary) -> str:
 
 
 def norms_text(summaries: Iterable[TensorSummary | None]) -> str:
-    """Return the range of the norms of several tensors as text, with NaN or infinity if any."""
+    """Return the range of the norms of several tensors as text.
+
+    If any tensor contains a NaN or infinity, this is the upper end of the range.
+    """
     read = [one for one in summaries if one is not None and one.unread is None]
     norms = [one.norm for one in read if one.norm is not None]
     ends = [f"{norm:.2g}" for norm in (min(norms), max(norms))] if norms else []

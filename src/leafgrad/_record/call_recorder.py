@@ -1,4 +1,8 @@
-"""A function mode that records each PyTorch call: its line, its graph nodes, its writes."""
+"""A function mode that records each PyTorch call: its line, its graph nodes, its writes.
+
+The calls go to the tape of the recording's log. There, a `Value` stands for each tensor. A call
+*loses a graph* if one of its inputs has a graph and a result that was computed from it has none.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
@@ -55,7 +59,7 @@ class CallRecorder(TorchFunctionMode):
     ) -> Any:
         """Run a PyTorch function unchanged, record the call, and return its result.
 
-        Most of the cost of a recording is here, so it leaves early for calls without tensors.
+        Most of the cost of a recording is here, so it returns early for calls without tensors.
         """
         if self.step is not None:
             if self.step.is_running():
@@ -100,10 +104,19 @@ class CallRecorder(TorchFunctionMode):
         writes: tuple[WriteOnTape, ...] = (),
         roots: tuple[int | None, ...] | None = None,
     ) -> None:
-        """Add a finished call to the tape, with its line, input and output values and writes."""
+        """Add a finished call to the tape, with its line, input and output values and writes.
+
+        Args:
+            seen: What was known before the call: the next sequence number, the name of the
+                function, the values of the inputs, and those of the inputs that require grad.
+            made: The output tensors.
+            given: The arguments and the result of the call.
+            writes: The in-place writes.
+            roots: As in `Call.roots`.
+        """
         start, name, inputs, graphs = seen
         tape, stop = self.tape, _autograd.next_sequence_nr()
-        frame = currentframe().f_back  # type: ignore[union-attr] # the own frame would make a cycle
+        frame = currentframe().f_back  # type: ignore[union-attr] # its own frame would make a cycle
         if tape.next_number < start:
             running = custom_function_frame(frame)
             called = None if running is None else place_of(running.f_back)
@@ -142,7 +155,10 @@ class CallRecorder(TorchFunctionMode):
             self.log.drop_if_large()
 
     def _site(self, frame: FrameType | None, *, is_lost: bool) -> Site:
-        """Return the context of a call: optimizer step, custom function and `no_grad()` block."""
+        """Return the context of a call: optimizer step, custom function and `no_grad()` block.
+
+        `is_lost` is whether the call lost a graph. Otherwise it wrote in place.
+        """
         is_off = is_lost and not torch.is_grad_enabled()
         running = custom_function_frame(frame) if is_off else None
         if running is not None:
@@ -207,10 +223,11 @@ class CallRecorder(TorchFunctionMode):
                 self._note_step(optimizer, has_closure=len(args) > 1 or bool(kwargs))
 
     def _note_step(self, optimizer: Optimizer, *, has_closure: bool) -> None:
-        """Record the order of training events, and start to record a built-in step as one call.
+        """Record that an optimizer starts a step, and prepare to record the whole step as one call.
 
-        A step of a built-in optimizer makes hundreds of calls, and only its writes matter. Steps
-        with a closure or user hooks, and differentiable steps, are recorded call by call.
+        A step of a built-in optimizer makes hundreds of calls, and only its writes matter. The
+        steps of other optimizers, steps with a closure or user hooks, and differentiable steps are
+        recorded call by call.
         """
         self.finish_step()
         frame = currentframe()
@@ -272,7 +289,7 @@ class CallRecorder(TorchFunctionMode):
 
     def _note_change_of_gradients(self, name: str, args: Sequence[Any]) -> None:
         """Record a possible reset of gradients, or that `GradScaler` unscaled them."""
-        frame = currentframe().f_back  # type: ignore[union-attr] # the own frame would make a cycle
+        frame = currentframe().f_back  # type: ignore[union-attr] # its own frame would make a cycle
         if name == _UNSCALE:
             training = self.log.training
             writes = [] if training.unscaled else self.log.writes
@@ -283,9 +300,14 @@ class CallRecorder(TorchFunctionMode):
 
 
 class Step(NamedTuple):
-    """A running step of a built-in optimizer: its frame, the tensors it may change, its line.
+    """A running step of a built-in optimizer.
 
-    `short` holds copies of the half-precision parameters from before the step.
+    Attributes:
+        frame: The frame of the step.
+        versions: The parameters and gradients, each with its version before the step.
+        values: The values of these tensors on the tape, and of those that require grad.
+        site: The context of the step, with its line.
+        short: The half-precision parameters, each with a copy from before the step.
     """
 
     frame: FrameType
@@ -326,7 +348,7 @@ def _library_function(frame: FrameType | None) -> str | None:
 _HALF = {torch.half, torch.bfloat16}
 _NO_TENSORS = {type(None), torch.Size, bool, int, torch.dtype, torch.device, torch.layout}
 _QUIET = nullcontext()
-_new_call: Any = tuple.__new__  # the class itself takes three times as long
+_new_call: Any = tuple.__new__  # calling `Call` itself takes three times as long
 _PLAIN = {Tensor, Parameter, type(None), float}
 _USUAL_TYPES = {(), (Tensor,), (Parameter,), (Tensor, Parameter), (Parameter, Tensor)}
 _UNSCALE = "_amp_foreach_non_finite_check_and_unscale_"

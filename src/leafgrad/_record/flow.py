@@ -1,4 +1,9 @@
-"""The data flow between recorded calls, and the calls at which a graph was lost."""
+"""The data flow between recorded calls, and the calls at which a graph was lost.
+
+A *state* is the content of a tensor between two writes; its *sources* are the states that it was
+computed from. A call *loses a graph* if a source has one and the result has none. An *exit* is the
+state of a tensor that was converted to a Python number or an array.
+"""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -27,12 +32,12 @@ class CutKind(StrEnum):
     """The reason why a result has no graph; ``str()`` of it reads as prose.
 
     Attributes:
-        DETACHED: By ``detach()``.
-        DATA: By ``.data``.
-        NO_GRAD: It was computed while gradients were disabled.
+        DETACHED: ``detach()`` was called.
+        DATA: ``.data`` was read or assigned.
+        NO_GRAD: The result was computed while gradients were disabled.
         NOT_FLOATING: The result holds integers or truth values, which have no gradient.
         NOT_DIFFERENTIABLE: The operation has no derivative.
-        COPIED: Its values were copied into a new tensor, such as a parameter.
+        COPIED: The values were copied into a new tensor, such as a parameter.
         PYTHON: The value was converted to a Python number or list.
         NUMPY: The value was converted to an array of NumPy or another library.
         COLLECTIVE: A collective of ``torch.distributed`` wrote the values into other tensors.
@@ -112,15 +117,17 @@ class State:
 
 
 class Flow:
-    """The states of all values on a tape, each behind its sources.
+    """The states of all values on a tape, each after its sources.
 
     Attributes:
         states: The states, by number.
         exits: The numbers of the states that were converted to Python numbers or arrays.
-        certain: The numbers of the exits whose Python number was passed to a later call.
+        certain: The numbers of the exits whose Python number was passed to a later call. Whole
+            numbers do not count: the same number may come from somewhere else.
         newest: The newest state of each value.
         orders: The derivative order of each backward pass with ``create_graph=True``, by the number
             of its first node.
+        data: The values read as ``.data``, and the results in the same memory.
     """
 
     def __init__(self, tape: Tape) -> None:
@@ -202,7 +209,10 @@ class Flow:
         return self._add(value, None, self._behind_memory(value))
 
     def _behind_memory(self, value: Value) -> tuple[int, ...]:
-        """Return the newest state of a tensor in the same memory as a tuple; empty if none."""
+        """Return a tuple with the newest state of any tensor in the value's memory.
+
+        The tuple is empty if no such state is known, or if the value has a graph itself.
+        """
         shared = self._by_storage.get(value.address or 0)
         return () if shared is None or value.has_graph else (shared,)
 
@@ -265,11 +275,13 @@ class Flow:
         return found
 
     def last_cuts(self, ends: Iterable[int], dependent: Collection[int] | None = None) -> list[int]:
-        """Return the states nearest to `ends` that lost a graph, as numbers in order.
+        """Search backwards from the states `ends` for the first states that lost a graph.
 
-        With `dependent`, only the lost graphs of these states count. Calls inside a custom
-        function are no cuts if its result has a graph. If the path leads through a Python number
-        or an array, that conversion is returned instead.
+        Return their numbers in order. If the search passed a conversion to a Python number or an
+        array on the way, the number of that state is returned instead.
+
+        Calls inside a custom function do not count if the result of the function has a graph. With
+        `dependent`, a state counts only if a graph that it lost is that of a state in `dependent`.
         """
         found: set[int] = set()
         ahead: list[tuple[int, bool, int | None]] = [(end, False, None) for end in ends]

@@ -69,7 +69,8 @@ class Log:
 
     Attributes:
         tape: The calls of PyTorch functions.
-        modules: The module that runs from a sequence number on, or None; in order.
+        modules: Pairs of a sequence number and the module that runs from there on, in order. The
+            module is None where none runs.
         outermost: The modules that no other module called.
         backwards: The last backward pass of each line, by the line and whether it freed its graph.
         training: The order of optimizer steps and of resets of gradients.
@@ -79,12 +80,15 @@ class Log:
         values: Summaries of results, by the number of the node and the index of its output.
         refusals: The places of calls without a derivative formula. Their nodes have no number, so
             the keys are the numbers of their successors.
-        inputs: The argument names of the tensors passed to outermost modules, by weak keys.
+        inputs: The argument name of each tensor passed to an outermost module. The tensors are weak
+            keys.
         given: The non-finite arguments of calls whose result is non-finite although no recorded
             input was, by the number of the first node of the call.
-        births: The call that made a non-finite tensor without a graph, or None; by weak keys.
+        births: The call that made each non-finite tensor without a graph, or None. The tensors are
+            weak keys.
         contents: Summaries of tensors that share memory with arrays, each with the next sequence
-            number at that time, by place in memory. A reference to the storage reserves the place.
+            number at that time, by place in memory. They come with a reference to the storage, so
+            that no other storage gets the same place.
         sources_by_place: A cache of source lines, by the identity of the code. It holds the code
             objects, so that no identity is used twice.
         max_entries: The maximum number of entries of each kind.
@@ -138,7 +142,10 @@ class Log:
         contents += [] if contents[-1][1] == found else [(number, found)]
 
     def has_changed(self, number: int, tensor: torch.Tensor) -> bool:
-        """Check whether the values of an array changed since the node with a number used it."""
+        """Check whether the values of an array changed since the node with this number used it.
+
+        `tensor` shares its memory with the array.
+        """
         _, contents = self.contents.get(_autograd.place_in_memory(tensor), (None, []))
         before = bisect_right(contents, number, key=itemgetter(0))
         known = contents[max(before - 1, 0)][1] if contents else None
@@ -160,7 +167,10 @@ class Log:
         self.backwards[self.source_at(one.place), one.frees] = one
 
     def backwards_after(self, number: int) -> list[Pass]:
-        """Return the backward passes after a node was created that freed their graph, in order."""
+        """Return the backward passes that freed their graph after a node was created, in order.
+
+        `number` is the sequence number of the node.
+        """
         later = [one for one in self.backwards.values() if one.frees and one.number > number]
         return sorted(later, key=itemgetter(0))
 
@@ -205,7 +215,10 @@ class Log:
         return self.sources_by_place[key][1]
 
     def paths(self, roots: Roots) -> dict[int, str]:
-        """Return the path of each module call, by the identity of the call, in order."""
+        """Return the path of each module call, by the `id` of the call, in order.
+
+        `roots` are the modules that the user named.
+        """
         calls = [call for _, call in self.modules if call is not None]
         return paths_of(calls, self.outermost, roots)
 

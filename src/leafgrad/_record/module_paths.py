@@ -11,7 +11,7 @@ Roots = Mapping[str, Module]
 
 
 class OutermostModule(NamedTuple):
-    """A module that no other module called, with a weak reference to it."""
+    """A module that no other module called: a weak reference to it and its class name."""
 
     module: ReferenceType[Module]
     kind: str
@@ -41,9 +41,9 @@ def paths_of(
 ) -> dict[int, str]:
     """Return the path of each call, by the `id` of the call; `calls` must be in order.
 
-    A module in `roots` gets its first path there. Any other module gets its path in its outermost
-    module, after that module's class name. The class name is left out if only one outermost module
-    has submodules and no module is named.
+    A module inside one of the `roots`, which the user named, gets its first path there. Any other
+    module gets its path in its outermost module, after that module's class name. The class name is
+    left out if only one outermost module has submodules and no module is named.
     """
     named = {
         inner: join(name, path)

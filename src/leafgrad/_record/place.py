@@ -63,7 +63,8 @@ def part_of(frame: FrameType | None) -> tuple[str | None, Place | None]:
 
     In other code, including a closure called by an optimizer, return None and `place_of(frame)`.
     """
-    # A `step` outside PyTorch may belong to a user's optimizer; other functions are user code.
+    # A function outside PyTorch that is called `step` may belong to the user's own optimizer class.
+    # Any other one, such as a closure, is user code that the optimizer calls.
     innermost, last = frame, "step"
     while frame is not None:
         name = frame.f_code.co_name

@@ -1,4 +1,8 @@
-"""The tape of a recording: all PyTorch calls in order, with their inputs and outputs."""
+"""The tape of a recording: all PyTorch calls in order, with their inputs and outputs.
+
+A tensor *has a graph* if it has a `grad_fn`. The *number* of a node is its sequence number, as far
+as it has one.
+"""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -36,7 +40,7 @@ class Value(ref[Tensor]):
         "storage",
     )
     if not TYPE_CHECKING:  # type checkers want functions, which are slower
-        __eq__ = object.__eq__  # that of `ref` compares tensors
+        __eq__ = object.__eq__  # `ref.__eq__` would compare the tensors
         __hash__ = object.__hash__
 
     def __init__(self, _: Tensor) -> None:
@@ -124,7 +128,7 @@ class Tape:
 
     Attributes:
         calls: The calls.
-        values: The newest value with each tensor identity.
+        values: The newest value for each `id` of a tensor.
         structure: The graphs that were built by unrecorded code.
         arrays: The tensors that share memory with an array, by memory address.
         has_exits: Whether a tensor was converted to a Python number or an array.
@@ -185,7 +189,15 @@ class Tape:
         *,
         is_unseen: bool,
     ) -> tuple[list[Value], list[Value]]:
-        """Return the values of the output tensors of a call, and of the outputs with a graph."""
+        """Return the values of the output tensors of a call, and of the outputs with a graph.
+
+        Args:
+            tensors: The output tensors.
+            inputs: The values of the inputs.
+            graphs: Those of the inputs that require grad.
+            is_unseen: Whether the call created no node. If an output has a graph nevertheless,
+                unrecorded code built it.
+        """
         outputs: list[Value] = []
         recorded: list[Value] = []
         follows = bool(graphs)

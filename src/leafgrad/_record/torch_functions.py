@@ -17,7 +17,8 @@ _OF_PYTORCH = BuiltinFunctionType | MethodDescriptorType | WrapperDescriptorType
 def name_of(func: Any) -> str:
     """Return the name of a function, or ``".data"`` for reading and ``".data ="`` for setting data.
 
-    A callable without a name, such as a partial, gets the name of its type.
+    The name of a function of `torch.distributed` begins with ``"torch.distributed."``. A callable
+    without a name, such as a partial, gets the name of its type.
     """
     if type(func) is _ATTRIBUTE:
         sign = " =" if func.__name__ == "__set__" else ""
@@ -92,8 +93,8 @@ def name_arguments(
 def is_collective(name: str) -> bool:
     """Check whether a function is a collective that writes into other tensors than it reads.
 
-    Before 2.12, PyTorch does not show a function mode `all_gather_coalesced`, `all_to_all`,
-    `gather`, `reduce_scatter` and `scatter`. A recording cannot name them there.
+    Before 2.12, PyTorch hides `all_gather_coalesced`, `all_to_all`, `gather`, `reduce_scatter` and
+    `scatter` from function modes. A recording cannot name them there.
     """
     words = "gather", "scatter", "all_to_all"
     return name.startswith("torch.distributed.") and any(word in name for word in words)

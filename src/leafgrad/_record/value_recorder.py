@@ -1,4 +1,4 @@
-"""A function mode that records a summary of each result, and where NaN or infinity begins."""
+"""A function mode that records a summary of each result, and where a NaN or infinity appears."""
 
 import inspect
 import math
@@ -21,7 +21,8 @@ from leafgrad._record.torch_functions import name_of, tensors_in
 class ValueRecorder(TorchFunctionMode):
     """A function mode that stores summaries of the results of PyTorch calls in a log.
 
-    It also reads the arguments: results of custom functions first appear there.
+    It also reads the arguments: the result of a custom function first appears as the argument of
+    the next call.
     """
 
     def __init__(self, log: Log) -> None:

@@ -64,14 +64,20 @@ def _along(edge: TracedEdge, graph: Graph, arrow: int) -> Sign:
 
 
 def _numbers(node: TracedNode, style: str) -> Iterator[Writing]:
-    """Yield the lines of a box that hold its value or its gradient, as the player rewrites them."""
+    """Yield what the player writes into the lines of a node's box that have a style.
+
+    The style is ``"value"`` for the node's value, ``"grad"`` for its gradient.
+    """
     for number, line in enumerate(number_lines(node)):
         if line.style == style:
             yield node.index, number, line.text
 
 
 def _arrows(graph: Graph) -> dict[tuple[int, int], int]:
-    """Return the number of each edge's arrow in the picture, which also has arrows to inputs."""
+    """Return the number of each edge's arrow in the picture, which also has arrows to inputs.
+
+    The keys are the index of the node and the position of the edge among its edges.
+    """
     drawn = (edge for node in with_inputs(graph).nodes for edge in node.edges)
     arrows = enumerate(edge for edge in drawn if edge.target is not None)
     return {

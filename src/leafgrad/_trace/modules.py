@@ -92,7 +92,10 @@ def _users_of_parameters(
 
 
 def _modules_between(known: Sequence[str | None]) -> Iterator[str]:
-    """Yield the module path of each operation, in the order of the forward pass."""
+    """Yield the module path of each operation, in the order of the forward pass.
+
+    An operation whose path in `known` is None gets the innermost module around its neighbours.
+    """
     common = cache(_common_module)  # many operations have the same two modules
     ahead = [*_repeat_last_known(reversed(known))][::-1]
     for here, before, after in zip(known, _repeat_last_known(known), ahead, strict=True):
@@ -156,7 +159,7 @@ def traced_modules(
 
 
 def _read(path: str, module: Module, parameters: Sequence[torch.Tensor]) -> TracedModule:
-    """Return a module as a value, with the numbers of its parameters."""
+    """Return a module as a value, with the number of its parameters and of the frozen ones."""
     frozen = [one for one in parameters if not _autograd.plain(one, "requires_grad")]
     is_overridden = type(module).forward is not Module.forward
     return TracedModule(

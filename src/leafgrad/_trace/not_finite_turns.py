@@ -1,8 +1,8 @@
-"""Find where values and gradients stop being finite.
+"""Find the *turns* of a graph: the nodes where values or gradients stop being finite.
 
-NaN and infinity are kept apart, because a NaN may follow from an infinity. A node counts only if
-its NaN or infinity reaches a root (values) or a sink (gradients). The infinities of an attention
-mask do not: a softmax turns them into zeros.
+The two *kinds*, NaN and infinity, are kept apart, because a NaN may follow from an infinity. A node
+counts only if its NaN or infinity reaches a root (values) or a sink (gradients). The infinities of
+an attention mask do not: a softmax turns them into zeros.
 """
 
 import re
@@ -32,9 +32,9 @@ def mark_value_turns(
 ) -> Iterator[TracedNode]:
     """Yield the nodes, marked where a NaN or infinity first appears and then reaches a root.
 
-    A node is only marked if all of its inputs are known to be finite, or infinite for a NaN. For a
-    node in `recorded`, a recording saw all inputs. An unknown value before it is then part of the
-    same call.
+    A node is marked if its inputs do not explain its result: all of them are known to be finite, or
+    infinite if the result is NaN. For a node in `recorded`, one may be unknown. A recording saw all
+    arguments of the call, so the unknown value was computed within the call.
 
     Args:
         nodes: The nodes with values.
@@ -133,7 +133,7 @@ _MOVING = re.compile(
 
 
 def only_moves(kind: str) -> bool:
-    """Return whether nodes with this name return numbers of their input unchanged, all or some."""
+    """Return whether nodes with this name return some or all numbers of their input unchanged."""
     return _MOVING.fullmatch(kind) is not None
 
 
@@ -148,15 +148,18 @@ def _classify(value: TensorSummary | None) -> Finiteness | None:
 
 
 def _causes(finiteness: Finiteness) -> Finiteness:
-    """Return the kinds that may cause a result: both may cause a NaN, only infinity an infinity."""
+    """Return the kinds in an input that may cause a result of the given kinds.
+
+    NaN and infinity may both cause a NaN, but only an infinity causes an infinity.
+    """
     return BAD if finiteness & (NAN | UNSEEN) else finiteness & INFINITY
 
 
 def _new_kind(made: Finiteness, inputs: Finiteness, wanted: Finiteness) -> NotFinite | None:
-    """Return the kind that a node creates: it is in its results, and its inputs do not explain it.
+    """Return the kind that is in a node's results `made` and that its inputs do not explain.
 
-    Only kinds in `wanted` count: they reach the end. A NaN counts before an infinity. If no NaN is
-    wanted, a NaN among the inputs does not matter.
+    Only kinds in `wanted` count, which reach a root or sink. A NaN counts before an infinity. If no
+    NaN is wanted, a NaN among the inputs does not matter.
     """
     if made & NAN & wanted and not inputs & NAN:
         return "NaN"

@@ -13,7 +13,7 @@ from leafgrad._record.log import Given, Log
 from leafgrad._trace.not_finite_turns import mark_value_turns
 
 Nodes = tuple[TracedNode, ...]
-AtHand = Sequence[tuple[str | None, torch.Tensor]]  # with their names, if any
+AtHand = Sequence[tuple[str | None, torch.Tensor]]  # outputs and named tensors, with their names
 
 
 def add_values(
@@ -21,14 +21,13 @@ def add_values(
 ) -> Nodes:
     """Return the nodes with all values that can be read without computing anything.
 
-    Recorded values have priority: a tensor at hand may have been changed since, without a new
-    version.
+    Recorded values have priority: a tensor may have been changed since without a new version.
 
     Args:
         nodes: The traced nodes.
         roots: The indices of the roots.
         graph: The live nodes with their successors, in the same order.
-        tensors: Outputs and named tensors.
+        tensors: The outputs and the named tensors.
         log: What a recording saw.
     """
     numbered = {_autograd.sequence_nr(node): node for node in graph}
