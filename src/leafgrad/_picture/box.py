@@ -42,7 +42,8 @@ class Box:
         leaves: The leaves that are drawn as pills inside the box.
         results: For a module, the shapes of its outputs that other boxes use.
         is_root: Whether a backward pass starts there.
-        beyond: Whether it uses or feeds the module that the picture shows, if it lies outside.
+        beyond: For a box outside the module that the picture shows, whether it uses or feeds that
+            module; None for all other boxes.
         block: A number that the boxes of one repeated part share; None outside such parts.
     """
 
@@ -95,7 +96,7 @@ View = tuple[Box, ...]
 def title_with_class(path: str, module: TracedModule | None) -> str:
     """Return a module path with its class, as in "head: Linear".
 
-    A path that begins with the class stays as it is.
+    A path that begins with the class is returned unchanged.
     """
     if module is None or path.partition("-")[0] == module.class_name:
         return path

@@ -1,4 +1,4 @@
-"""Nodes of a derivative as one module, so that they share a box and a row of the text."""
+"""Group the nodes of each derivative into one module, so that they share a box and a table row."""
 
 from dataclasses import replace
 

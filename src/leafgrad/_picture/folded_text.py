@@ -30,7 +30,7 @@ def fold_to_text(graph: Graph) -> tuple[list[str], str]:
 
 
 def _by_module(graph: Graph) -> tuple[list[str], str]:
-    """Return a table with a row for each module, in order of use.
+    """Return a table with a row for each module in the order of the forward pass, and a sentence.
 
     Modules whose paths differ only in numbers share a row.
     """
@@ -63,7 +63,7 @@ def _module_name(modules: Iterable[str | None]) -> str:
 
 
 def _by_kind(graph: Graph) -> tuple[list[str], str]:
-    """Return a table with a row for each kind of node, the most frequent kind first."""
+    """Return a table with a row for each kind of node, the most frequent first, and a sentence."""
     groups = defaultdict[str, list[TracedNode]](list)
     for node in graph.nodes:
         groups[node.name].append(node)

@@ -36,7 +36,8 @@ class ModuleBox:
     Attributes:
         nodes: The nodes, each before the nodes that its edges lead to.
         module: The path of the module; None for a single node.
-        beyond: Whether it uses or feeds the module that the picture shows, if it lies outside.
+        beyond: For a box outside the module that the picture shows, whether it uses or feeds that
+            module; None for all other boxes.
     """
 
     nodes: tuple[TracedNode, ...]
@@ -58,7 +59,7 @@ def match_modules(nodes: Sequence[TracedNode], patterns: Collection[str]) -> Box
 def at_level(nodes: Sequence[TracedNode], levels: ModuleLevels, level: int) -> Boxes:
     """Return which module box each module belongs to if modules at one nesting level get boxes.
 
-    If the modules within a module have boxes, the nodes of the module itself stay single.
+    If the modules within a module have boxes, each node of the module itself gets its own box.
     """
     chains = {path: levels.chain(path)[:level] for path in {node.module for node in nodes}}
     opened = {one for chain in chains.values() for one in chain[:-1]}

@@ -1,9 +1,9 @@
 """The search for repeated parts: equal stretches of a sequence of boxes, which are drawn once.
 
-A run is a number of consecutive stretches of the same length, its period. Each vertex equals the
-vertex one period earlier, and its edges lead equally far, or to the same place after the run. The
-periods tried are 1 and the most frequent distances between stretches of 1, 2, 4 or 8 equal
-vertices.
+Each box is a *vertex*. A *run* consists of consecutive stretches that look alike; their common
+length is its *period*. Each vertex of a run equals the vertex one period earlier, and its edges
+lead equally far, or to the same place after the run. The periods tried are 1 and the most frequent
+distances between stretches of 1, 2, 4 or 8 equal vertices.
 """
 
 from collections import Counter, defaultdict
@@ -58,7 +58,10 @@ class Run(NamedTuple):
         return self.period * (self.copies - 1)
 
     def place_of(self, place: int) -> int:
-        """Return the place after the fold of a vertex, or of its counterpart in the first copy."""
+        """Return the place that a vertex has after the fold.
+
+        For a vertex in a later copy, it is the place of its counterpart in the first copy.
+        """
         if place < self.first:
             return place
         if place >= self.end:
@@ -79,15 +82,16 @@ def fold_repeats(vertices: Sequence[Vertex]) -> list[Vertex]:
 
 
 Stretch = tuple[int, int]
-"""The start and length of vertices that each equal the vertex one period later."""
+"""The start and length of a stretch whose vertices each equal the vertex one period later."""
 
 
 def _best_run(
     labels: Sequence[Hashable], stretches: Callable[[int], Iterable[Stretch]]
 ) -> Run | None:
-    """Return the run that saves most vertices, the shorter one on a tie; None if all save too few.
+    """Return the run that saves most vertices, or None if all runs save too few.
 
-    `stretches` returns for a period the places where a run may be.
+    Of runs that save the same number, return the one with the shortest period. `stretches` returns
+    the places where a run with a given period may be.
     """
     most, best = 0, None
     for period in sorted(_periods(labels)):
@@ -144,7 +148,10 @@ def _stretches(vertices: Sequence[Vertex], period: int) -> Iterator[Stretch]:
 
 
 def _first_common_target(vertex: Vertex, other: Vertex, period: int) -> float:
-    """Return the nearest target that two vertices share, 0 if the vertices differ."""
+    """Return the nearest target that two vertices share, infinity if they share none.
+
+    Return 0 if the vertices or their edges differ.
+    """
     if vertex.label != other.label or len(vertex.edges) != len(other.edges):
         return 0
     common = inf

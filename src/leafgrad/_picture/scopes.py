@@ -31,7 +31,8 @@ class Scope(NamedTuple):
 def scopes(graph: Graph, *, most_boxes: int, most_in_all: int) -> Iterator[Scope]:
     """Yield a view for each module with several nodes, outer modules first.
 
-    A module with more than `most_boxes` boxes is left out, also once `most_in_all` is used up.
+    A module is left out if it has more than `most_boxes` boxes, or if the views so far and this one
+    would have more than `most_in_all` boxes together.
     """
     insides = _Insides(graph)
     known: set[str] = set()

@@ -89,12 +89,12 @@ class Detail(NamedTuple):
         edges: How many edges, names and shapes a cell holds.
         saved: How many saved tensors a cell names; with 0 it shows only their number.
         with_shapes: Whether saved tensors have shapes and data types.
-        is_bare: Whether names lack ``Backward0``, leaves are called so, and a cell ends with the
-            bare number of what it leaves out.
+        is_bare: Whether the names of nodes are short: without ``Backward0``, and "leaf" for a leaf.
+            The end of a cell then shows how many entries are left out as "+3".
         with_names: Whether an edge to a leaf shows the name of the leaf.
         with_kind: Whether data types and devices are shown where they differ.
         is_brief: Whether a tensor is shown by its norm only.
-        least: The least width to which a column may be cut; cells lose their middle.
+        least: The minimum width of a column that is cut; its cells lose their middle.
         whole: The columns that are never cut.
     """
 

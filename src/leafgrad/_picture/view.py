@@ -158,8 +158,8 @@ class Viewer:
     def _label(self, part: ModuleBox, outputs: Sequence[Output]) -> Hashable:
         """Return a value that is equal for parts that may be drawn as one box.
 
-        The shapes inside a module are left out, because they may follow from the data.
-        The bytes count.
+        The label of a module leaves out the shapes inside it, because they may depend on the data.
+        It contains the bytes that its nodes save.
         """
         if part.beyond is not None:
             return part.beyond, part.module, part.nodes[0].index
@@ -222,7 +222,10 @@ class Viewer:
 
 
 def _links(parts: Sequence[ModuleBox]) -> list[list[Link]]:
-    """Return for each part its edges to other parts; parts outside the shown module have none."""
+    """Return for each part its edges to other parts.
+
+    Of a part outside the shown module, only the edges into the module count.
+    """
     part_of: dict[int | None, int] = {
         node.index: index
         for index, part in enumerate(parts)

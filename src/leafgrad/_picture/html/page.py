@@ -175,6 +175,12 @@ def _facts(
 
     ``opens`` has the number of that module, -1 for none. ``heat`` has for each entry of the colour
     menu the CSS class of each box, and the key of the colours.
+
+    Args:
+        view: The boxes.
+        numbers: The number of each module that can be opened, by path.
+        colors: The entries of the colour menu.
+        hues: The colours of classes so far, as in `heat_of`.
     """
     return {
         "opens": [numbers.get(box.path or "", -1) for box in view],
@@ -196,5 +202,5 @@ def _color_choice(colors: list[Color], chosen: Color | None) -> Markup:
 
 
 def _button(does: str, face: str, **attributes: str) -> Markup:
-    """Return a button with a face, which the script finds by the name of its action."""
+    """Return a button with the text `face`; the script finds it by its action, `does`."""
     return element("button", text(face), type="button", data_do=does, **attributes)

@@ -1,8 +1,8 @@
 """Arrow routing: where each arrow leaves its box, bends and arrives.
 
 The input is the layer of each box and the x of each track: ``xs[of_box[v]]`` for a box v, and
-``xs[of_edge[e]]`` for the lane of an edge e that passes layers. The gap below a layer grows with
-the sideways distance of its arrows::
+``xs[of_edge[e]]`` for the lane of an edge e that passes layers. The gap below a layer l grows with
+``bend[l]``, the greatest sideways distance of the arrows in that gap::
 
     bottom[l] = top[l] + max(height[v] for each box v in layer l)
     top[l + 1] = bottom[l] + min(max(LEAST_GAP, bend[l] / 10), GREATEST_GAP)
@@ -13,6 +13,9 @@ no layer has no lane. The n arrows at one side of a box are ordered by the x tha
 with straight arrows in the middle. Arrow i is at ::
 
     x + (i - middle) * min(APART, room / farthest)
+
+Here x is the centre of the box, ``middle`` the i of the arrow there, ``room`` half the width of the
+box without its margin, and ``farthest`` the greatest distance of an i from ``middle``.
 
 Lanes are the dummy vertices of Sugiyama, Tagawa and Toda: see `layout`.
 """

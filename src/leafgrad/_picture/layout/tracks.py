@@ -3,7 +3,7 @@
 The boxes are divided into paths. A path starts at the topmost box u without a track, and follows
 edges to boxes without a track as far as it can::
 
-    next(u) = the free box v of the greatest height[v] among the edges u -> v
+    next(u) = the box v without a track that has the greatest height[v], among the edges u -> v
 
 So the first path, the trunk, is a longest path of the graph. An edge u -> v that passes
 ``layer[v] - layer[u] - 1`` layers needs a lane there: in its own track if that continues along the
@@ -84,12 +84,12 @@ class _TrackBuilder:
             bus.sort(key=self._span, reverse=True)
 
     def lay_path(self, box: int) -> None:
-        """Add a column that starts at a box and follows the longest path of free boxes."""
+        """Add a column that starts at a box and follows the longest path of boxes without one."""
         nearest = min(self.layers.edges_to[box], key=self._span, default=None)
         track = Track(first=self.layers.layer[box], edge=nearest)
         self.laid.tracks.append(track)
         self._settle(box, track)
-        # Follow the edge to the free box with the longest path, with all edges parallel to it.
+        # Follow the edge to the free box with the longest path. Edges parallel to it come along.
         while free := [
             n for n in self.layers.edges_from[box] if self.edges[n].target not in self.laid.of_box
         ]:
@@ -108,9 +108,9 @@ class _TrackBuilder:
         track.halves.append(self.boxes[box].width / 2)
 
     def _add_tail(self, box: int, track: Track) -> None:
-        """Extend a column along the last box's longest edge.
+        """Extend a column along the longest edge of its last box that passes layers.
 
-        Do nothing if a longer edge leads to the same target.
+        Edges to a target that a longer edge also leads to do not count.
         """
         passing = (number for number in self.layers.edges_from[box] if self._span(number))
         heads = [number for number in passing if self._bus(number)[0] == number]

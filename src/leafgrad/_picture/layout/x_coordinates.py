@@ -3,7 +3,8 @@
 The trunk is at x = 0. Every other track branches off an earlier one to the left or to the right.
 On either side, the contour is the distance that the drawing reaches in each layer; it starts as
 half the width of the trunk. The tracks of a side are placed from the trunk outwards. A track that
-covers the layers l is placed just outside the contour::
+covers the layers l, with half its width in each layer in ``half[l]``, is placed just outside the
+contour::
 
     x = max(contour[l] + half[l] for each l) + GAP
     contour[l] = x + half[l]

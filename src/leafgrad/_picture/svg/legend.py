@@ -20,7 +20,7 @@ MIDDLE = 16.0
 
 LINE = 20.0
 WIDTH = 330.0
-"""As wide as a phone shows without scrolling."""
+"""The width of the legend: a phone shows it without scrolling."""
 
 Entry = tuple[Markup, str]
 """A sign whose middle is at y = 0, and its meaning."""

@@ -18,7 +18,7 @@ HUES = (
     "#d4a90c",
     "#9c755f",
 )
-"""The colours of classes."""
+"""The colours of module classes."""
 
 
 def _within(*themes: str) -> str:
@@ -26,7 +26,7 @@ def _within(*themes: str) -> str:
     return ",".join(f"{theme} .{CLASS}" for theme in themes)
 
 
-# furo and pydata, JupyterLab, Visual Studio Code
+# In this order: furo and pydata, JupyterLab, Visual Studio Code.
 DARK_PAGES = _within("[data-theme=dark]", "[data-jp-theme-light=false]", ".vscode-dark")
 LIGHT_PAGES = _within("[data-theme=light]", "[data-jp-theme-light=true]", ".vscode-light")
 

@@ -24,7 +24,7 @@ from leafgrad._picture.view import Fold, view_of
 MOST_BOXES = 3000
 MOST_IN_NOTEBOOK = 200
 LEAST_SCALE = 0.8
-"""How much a narrow page shrinks a picture at most; then the picture scrolls."""
+"""The smallest scale to which a narrow page shrinks a picture; below it, the picture scrolls."""
 
 MARGIN = 12.0
 HEAD = 6.0
