@@ -22,7 +22,11 @@ class FiniteCheck:
         self.on_the_way: list[tuple[Tensor, torch.Event]] = []
 
     def has_failed(self, tensors: Sequence[Tensor]) -> bool:
-        """Return whether these tensors, or those of an earlier call, contain NaN or infinity."""
+        """Return whether the tensors contain NaN or infinity.
+
+        On an accelerator, the answer is about the tensors of all calls whose norms have arrived
+        since the previous answer.
+        """
         with _autograd.unobserved(), torch.no_grad():
             plain = [one for one in map(_plain, tensors) if one.numel()]
             if not plain:

@@ -73,7 +73,7 @@ def _run(options: Namespace) -> None:
 
 
 def _summarise(session: Session, error: BaseException | None, options: Namespace) -> None:
-    """Print the reports as JSON, or a line that says that no problem was found."""
+    """Print the reports as JSON if the user asked for it, else a line if there are no reports."""
     if options.json:
         found = [{"step": step, **report.to_dict()} for step, report in session.reports]
         message_of_error = None if error is None else f"{type(error).__name__}: {error}"

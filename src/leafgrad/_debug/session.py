@@ -125,7 +125,8 @@ class Session:
             self._exits.callback(hook.remove)
         if self.first <= 1:
             self._start_recording()
-        register_after_fork(self, Session.close)  # workers of a DataLoader only load data
+        # A forked process is a worker of a DataLoader, which only loads data.
+        register_after_fork(self, Session.close)
         return self.reports
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
@@ -189,10 +190,10 @@ class Session:
             self._stop_recording()
         elif self._wants_recording:
             self._wants_recording = False
-            if all_finite(parameters_of([optimizer]).values()):  # NaN parameters cannot be repaired
+            if all_finite(parameters_of([optimizer]).values()):  # else each later step is NaN too
                 self._start_recording()
         elif self.step >= self.first and (not self._recordings or is_new):
-            self._start_recording()  # also report the next part of the training
+            self._start_recording()  # a new optimizer begins another part of the training
 
     def _note_not_finite(self, loss: Any = None, optimizer: Optimizer | None = None) -> None:
         """Report a loss or gradients that stopped being finite, and record the next steps."""
@@ -299,7 +300,8 @@ class Session:
 
     def _explain(self, error: Exception, *, is_recorded: bool) -> None:
         """Attach a report to an error that leaves the block."""
-        # The line that started a process is not the cause of an error inside the process.
+        # Memory can run out in any line. And the line that started a process is not the cause of an
+        # error inside the process.
         if isinstance(error, torch.OutOfMemoryError | ProcessRaisedException):
             return
         report = self._failure[1] if self._failure[0] == id(error) else NOTHING

@@ -63,7 +63,11 @@ def trained_by(
 
 
 def _without(model: Any, idle: set[int]) -> Any:
-    """Return a model without the parameters with these identities, keeping modules whole."""
+    """Return a model without the parameters whose ids are in `idle`.
+
+    A module without such parameters is kept as it is. Any other module is replaced by the rest of
+    its parameters that require grad.
+    """
     kept: dict[str, Any] = {}
     for name, one in model.items() if isinstance(model, Mapping) else [("", model)]:
         named = dict(named_tensors({name: one} if isinstance(one, Tensor) else one))

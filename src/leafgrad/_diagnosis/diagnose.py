@@ -96,8 +96,8 @@ def diagnose(
         found += one.find(situation)
         situation.has_error = any(finding.severity is Severity.ERROR for finding in found)
     is_fine = all(one.severity is Severity.NOTE for one in found)
-    # These notes limit an all-clear, so they matter only if nothing else is wrong: the backward
-    # pass of the loss has already run, or memory of NumPy arrays was not watched.
+    # These notes say what could not be checked: the backward pass of the loss has already run, or
+    # the memory of NumPy arrays was not watched. They matter only if nothing else is wrong.
     limits = {("freed", Severity.NOTE), ("silent-write", Severity.NOTE)}
     kept = [one for one in found if is_fine or (one.code, one.severity) not in limits]
     ranked = tuple(sorted(kept, key=rank))

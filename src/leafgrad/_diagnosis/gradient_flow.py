@@ -53,7 +53,7 @@ class CustomBackward(NamedTuple):
     counted: int | None
 
     def gradient_of_input(self, number: int, inputs: int) -> InputGradient:
-        """Return what the backward returns for an input, by its number."""
+        """Return what the backward returns for the input `number` of `inputs` inputs."""
         is_known = self.returned is not None and len(self.returned) >= inputs
         return self.returned[number] if is_known and self.returned else GradientKind.UNKNOWN
 
@@ -226,8 +226,9 @@ class Arrival(NamedTuple):
     """The facts about a gradient that arrives at an output of a node.
 
     Attributes:
-        doubt: A node on every path that may pass on no gradient; None if it is certain to arrive.
-        zero: A node on every path that passes on zeros; None if there is none.
+        doubt: A node that may pass on no gradient, if every path has such a node. None if the
+            gradient is certain to arrive.
+        zero: A node that passes on zeros, if every path has such a node; else None.
     """
 
     doubt: Node | None = None
@@ -297,7 +298,7 @@ class GradientFlow:
                     self._add(after, number, Arrival(whole.doubt, zero))
 
     def _is_plain(self, node: Node) -> bool:
-        """Return whether a node always passes on a gradient that is not always zero."""
+        """Return whether a node is certain to pass on a gradient that is not always zero."""
         kind = type(node)
         if kind not in self._plain_types:
             is_plain = not (

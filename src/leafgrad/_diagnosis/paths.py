@@ -53,8 +53,9 @@ class Paths:
     def _is_unlikely(self, number: int, tensor: Tensor) -> bool:
         """Return whether a cut is unlikely to be the cause that a tensor gets no gradient.
 
-        It is unlikely if it is a guess, belongs to an earlier step, or copied weights. A step
-        reads the tensor after the last write to it and after the last backward pass.
+        It is unlikely if it is a guess, belongs to an earlier step, or copied weights. It belongs
+        to an earlier step if the values that lost their graph are older than the last write to the
+        tensor or the last backward pass.
         """
         state, storage = self.flow.states[number], _autograd.storage_identity(tensor) or 0
         starts = [call.start for call, _ in self.flow.writes.get(storage, ())]
@@ -65,7 +66,7 @@ class Paths:
         return is_old or is_guess or self.log.cut_of(state).operation in COPYING_WEIGHTS
 
     def cuts_before(self, tensor: Tensor) -> tuple[Cut, ...]:
-        """Return the cuts behind which a tensor lost its graph, likeliest first."""
+        """Return the cuts at which the values of a tensor lost their graph, likeliest first."""
         state = self.flow.state_of(tensor)
         return self._cuts_at(() if state is None else self.flow.last_cuts([state]), tensor)
 
@@ -81,13 +82,13 @@ class Paths:
         return tuple(self.log.cut_of(self.flow.states[number]) for number in ranked)
 
     def first_use(self, tensor: Tensor) -> Use | None:
-        """Return the first recorded call that read a leaf."""
+        """Return the first recorded call that used a tensor; None if there is none."""
         value = self.log.tape.value_of(tensor)
         call = None if value is None else next(self.flow.uses(value), None)
         return None if call is None or value is None else self._use(call, value)
 
     def shared_use(self, tensor: Tensor) -> Use | None:
-        """Return a recorded call for the outputs that read another leaf in the same memory."""
+        """Return a call that computed the outputs from another leaf in the memory of a tensor."""
         own, address = self.log.tape.value_of(tensor), _autograd.storage_identity(tensor)
         uses = (
             self._use(call, value)
@@ -104,9 +105,10 @@ class Paths:
         return Use(call.name, self.log.source_at(call.place), value in call.graphs)
 
     def derivative(self, tensor: Tensor) -> int | None:
-        """Return the number of a node in a derivative that was taken of a function of a tensor.
+        """Return a node behind the outputs that a derivative created, by its sequence number.
 
-        The outputs are then derivatives themselves, and constant in that tensor.
+        The differentiated function depended on the tensor. If the outputs do not, they are
+        derivatives in which the tensor no longer occurs. Return None if there is no such node.
         """
         passes = [call for call in self.log.spans if call.roots is not None]
         dependent = self.flow.dependent(tensor) if passes else set()
@@ -137,8 +139,8 @@ class Origin(NamedTuple):
     Attributes:
         leaf: The leaf.
         operation: The first operation on the leaf, as it is written in code.
-        is_same: Whether the tensor has the same numbers as the leaf, perhaps in another order or
-            dtype.
+        is_same: Whether the tensor has numbers of the leaf unchanged, perhaps only some of them, in
+            another order or in another dtype.
     """
 
     leaf: Tensor
@@ -147,7 +149,10 @@ class Origin(NamedTuple):
 
 
 def origin_of(tensor: Tensor) -> Origin | None:
-    """Return the leaf that a tensor was computed from; None if there is none or several."""
+    """Return the only leaf that a tensor was computed from.
+
+    Return None if there are several, or if more than 20 operations lie between the two.
+    """
     steps: list[str] = []
     for node in _nodes_behind(tensor):
         leaf = _autograd.leaf_variable(node)
@@ -158,7 +163,10 @@ def origin_of(tensor: Tensor) -> Origin | None:
 
 
 def edges_behind(tensor: Tensor) -> Iterator[_autograd.Edge]:
-    """Yield the graph edges that the gradient of a copy or slice of a tensor passes to."""
+    """Yield the edges that lead from a copy or slice to the tensors that it was taken from.
+
+    Yield nothing for a tensor that was computed in another way.
+    """
     for node in _nodes_behind(tensor):
         if operation_of(node) not in _KEEPING:
             return
@@ -166,7 +174,7 @@ def edges_behind(tensor: Tensor) -> Iterator[_autograd.Edge]:
 
 
 def _nodes_behind(tensor: Tensor) -> Iterator[Node]:
-    """Yield the nodes behind a tensor, as long as each has only one input with a graph."""
+    """Yield the nodes behind a tensor, as long as each has only one input that needs a gradient."""
     node = _autograd.plain(tensor, "grad_fn")
     for _ in range(MAX_STEPS):
         if node is None:

@@ -37,7 +37,14 @@ class Piece(NamedTuple):
 
 
 class Paragraph(NamedTuple):
-    """A sentence after a label, wrapped to the width of the page."""
+    """A sentence after a label, wrapped to the width of the page.
+
+    Attributes:
+        label: The label, such as "help".
+        style: The style of the label.
+        text: The sentence.
+        body: The style of the sentence.
+    """
 
     label: str
     style: str
@@ -101,7 +108,7 @@ def _piece_as_html(piece: Piece) -> str:
 
 
 def _lines(diagnoses: Sequence[Diagnosis], more: str) -> Iterator[Line | Paragraph]:
-    """Yield the lines of a report: each finding, then the help for the whole report."""
+    """Yield the lines of a report: each finding, then `more`, the help for the whole report."""
     if not diagnoses:
         yield [Piece(message("report.clean"))]
     for number, one in enumerate(diagnoses):
@@ -226,8 +233,9 @@ def _marks(span: Span, text: str, one: Diagnosis, width: int) -> Iterator[str]:
 def columns_of(source: Source, text: str) -> tuple[int, int]:
     """Return the first and last terminal column of an expression on its first line.
 
-    Python counts bytes. If an expression continues on the next line, the rest of the first line is
-    marked. Of a chain of calls, only the last method is marked.
+    A `Source` counts columns in bytes, as Python does. If an expression continues on the next line,
+    the result reaches to the end of the first line. Of a chain of calls, only the last method
+    counts.
     """
     encoded = text.encode()
     first = len(text) - len(text.lstrip())

@@ -107,7 +107,7 @@ class Situation:
     def optimized(self) -> set[int]:
         """The ids of the parameters that the optimizers hold.
 
-        Ids, because a check counts the references to each parameter.
+        The parameters themselves must not be stored: a check counts the references to each of them.
         """
         return {*parameters_of(self.optimizers)}
 

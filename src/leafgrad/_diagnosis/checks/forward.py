@@ -94,7 +94,7 @@ def _notes(module: nn.Module, root: nn.Module, given: dict[str, Tensor]) -> Iter
 
 
 def _features(module: nn.Module, given: dict[str, Tensor]) -> Iterator[Help]:
-    """Yield a help if the size of an input does not match the module's ``in_features``."""
+    """Yield a help if the size of an input does not match ``in_features`` or the like."""
     with _autograd.unobserved():
         sizes: Sequence[int] = next((one.shape for one in given.values()), ())
     is_batch = len(sizes) == 2 + len(getattr(module, "kernel_size", sizes[2:]))

@@ -68,8 +68,9 @@ def _slots(found: Sequence[ModuleGradient], modules: Sequence[ModuleGradient]) -
 def _drops_in_normalising(node: TracedNode) -> bool:
     """Return whether a normalisation passed on almost nothing of the gradient that arrived.
 
-    For a constant objective, it passes on a rounding error divided by the spread of its input. No
-    multiple of the machine precision bounds that error.
+    This happens if the loss is constant in the input of the normalisation. What is passed on is
+    then a rounding error divided by the spread of the input. So the limit is a fixed share of the
+    gradient that arrived: no multiple of the machine precision bounds such an error.
     """
     if own_operation(node) not in NORMALISING:
         return False

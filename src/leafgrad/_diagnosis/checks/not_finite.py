@@ -253,7 +253,16 @@ def _finding(
     dtype: torch.dtype,
     names: Sequence[str] = (),
 ) -> Diagnosis:
-    """Return the finding for an operation, with messages and edits that fit the dtype."""
+    """Return the finding for an operation, with messages and edits that fit the dtype.
+
+    Args:
+        way: The code of the finding.
+        operation: The operation in lower case without underscores.
+        kind: Which of the two it produced.
+        source: The line that ran it.
+        dtype: The dtype in which it produced it.
+        names: The names of the leaves that it was computed from.
+    """
     variant = _variant(way, operation, kind, dtype)
     found = diagnosis(
         way,
@@ -303,7 +312,10 @@ def _fitting(text: str, dtype: torch.dtype) -> str:
 
 
 def _edits(key: str, operation: str, source: Source | None, dtype: torch.dtype) -> tuple[Edit, ...]:
-    """Return the edits that wrap the input of an operation or add an argument to its call."""
+    """Return the edits that wrap the input of an operation or add an argument to its call.
+
+    The code to add is the message ``KEY.wrap`` or ``KEY.argument``.
+    """
     node = node_at(source, ast.expr)
     if source is None or node is None or not _is_call_of(node, operation):
         return ()

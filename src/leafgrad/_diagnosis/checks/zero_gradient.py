@@ -56,11 +56,11 @@ SMALL = 1e-3
 MAX_NODES = 50
 SINGLE = 4
 NOISE = 50.0
-"""How many rounding errors of the largest term are taken for zero."""
+"""A sum of gradients below this many rounding errors of its largest term counts as zero."""
 
 
 class Origin(NamedTuple):
-    """The origin of a gradient of zeros.
+    """The node at which a gradient became zero, and what made it zero.
 
     Attributes:
         maker: The node that received a gradient and passed on zeros. None if the backward pass
@@ -108,7 +108,7 @@ def _are_explained(leaves: Sequence[TracedNode], situation: Situation) -> bool:
 def _finding(
     origin: Origin, leaves: Sequence[TracedNode], nodes: Nodes, situation: Situation
 ) -> Diagnosis:
-    """Return the finding about leaves whose zero gradients have one origin."""
+    """Return the finding about leaves whose gradients became zero at the same node."""
     names = [leaf.leaf_name for leaf in leaves if leaf.leaf_name]
     names = names or [f"node {leaf.index}" for leaf in leaves]
     factor = None if origin.maker is None else _zero_leaf_beside(origin.maker, nodes)
@@ -147,7 +147,10 @@ def _without_dead_units(at: Source | None) -> tuple[Edit, ...]:
 
 
 def _variant(origin: Origin, nodes: Nodes) -> tuple[str, str]:
-    """Return the variant of the messages that explains the zeros, and a place in the graph."""
+    """Return the variant of the messages that explains the zeros, and a place as text.
+
+    The place is that of the node whose result of zeros caused them; empty if there is none.
+    """
     node = origin.maker
     if node is None or origin.by != "node":
         return "start" if node is None else origin.by, ""
@@ -174,7 +177,7 @@ def own_operation(node: TracedNode) -> str:
 def _is_margin(node: TracedNode | None, nodes: Nodes, situation: Situation) -> bool:
     """Return whether a gradient is zero because a loss with a margin, such as a hinge, is zero.
 
-    It is not if the operation is an activation in the model.
+    Return False for an activation inside the model.
     """
     if node is None or not all(map(_is_known_zero, node.values)):
         return False
@@ -224,7 +227,10 @@ FACTORS = {
 
 
 def _source_of_zeros(node: TracedNode, nodes: Nodes) -> TracedNode | None:
-    """Return the product or embedding whose zeros reached a node by sums and views only."""
+    """Return the product or embedding whose zeros reached a node.
+
+    Between the two are only operations that keep zeros, such as sums and views.
+    """
     ahead = [edge.target for edge in node.edges]
     for place in ahead:  # the loop extends the list
         one = None if place is None else nodes[place]
@@ -269,9 +275,9 @@ def _underflows(node: TracedNode) -> bool:
 
 
 def _zero_leaves(nodes: Nodes) -> Iterator[tuple[Origin, list[TracedNode]]]:
-    """Yield the origins of zero gradients, each with the leaves that receive those zeros.
+    """Yield each origin of zero gradients, with the leaves that receive those zeros.
 
-    Each node precedes its successors, so one pass carries the origins to the leaves.
+    Each node precedes its successors, so one pass over the nodes carries the origins to the leaves.
     """
     visited_nodes = [node for node in nodes if node.visited is not None]
     reached = {node.index for node in visited_nodes if any(node.gradients)}
@@ -311,8 +317,15 @@ def _is_noise(
 ) -> bool:
     """Return whether the gradient that arrived at a node is only a rounding error of zero.
 
-    It is if gradients cancel, or if a normalisation or softmax receives the same gradient for all
-    entries. So is every gradient computed from such gradients only.
+    Such an error arises if gradients cancel, or if a normalisation or softmax receives the same
+    gradient for all entries. A gradient is also one if it was computed only from zeros and such
+    errors, at least one of them an error.
+
+    Args:
+        node: The node.
+        edges: The edges along which the gradient arrived.
+        nodes: All nodes.
+        origins: Where the gradients of earlier nodes became zero, by the index of the node.
     """
     norm = norm_of(node.gradients)
     sent = [edge.gradient.norm or 0.0 for edge in edges if edge.gradient is not None]

@@ -87,7 +87,7 @@ def _conflicts(situation: Situation) -> Iterator[Conflict]:
 def _writes_since(situation: Situation, node: Node, row: _autograd.SavedFacts) -> tuple[Write, ...]:
     """Return the recorded writes to a tensor after a node saved it.
 
-    If the tensor has no version counter, only the last write is known.
+    If PyTorch does not show the version that the node expects, return only the last write.
     """
     log = situation.log
     if row.saved_version is not None or not row.current_version:
@@ -172,7 +172,10 @@ def _takes_inplace(name: str) -> bool:
 
 @check("detached-in-place", "leaf-in-place")
 def find_changed_histories(situation: Situation) -> Iterator[Diagnosis]:
-    """Find tensors that `detach_()` cut off after their use, and leaves that are results now."""
+    """Find changes of a tensor's place in the graph after a node had used the tensor.
+
+    These are tensors that `detach_()` cut off, and leaves that a write turned into results.
+    """
     detached = [node for node in situation.live if _autograd.saved_a_detached_tensor(node)]
     moved = [node for node in situation.live if _autograd.is_leaf_with_history(node)]
     situation.failing.update(map(number_of, [*detached, *moved]))

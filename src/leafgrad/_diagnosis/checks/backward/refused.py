@@ -1,4 +1,8 @@
-"""Backward passes that PyTorch refuses: no derivative, too few gradients, or a block run twice."""
+"""Backward passes that PyTorch refuses to run.
+
+An operation has no derivative, a custom function returns too few gradients, or a reentrant
+checkpoint marks parameters of `DistributedDataParallel` as ready twice.
+"""
 
 import ast
 from collections import Counter
@@ -82,8 +86,8 @@ def _line_of_backward(
 ) -> tuple[Source | None, tuple[Edit, ...], str]:
     """Return the expression that a custom backward returns, an edit of it, and a variant.
 
-    The edit adds the missing Nones; the variant selects the messages. Without a `return`, the
-    expression is the definition of the method.
+    The edit adds the missing Nones; the variant selects the messages. If the method does not have
+    exactly one `return`, its definition is returned instead of the expression.
     """
     returned = returned_by(definition)
     if len(returned) != 1:

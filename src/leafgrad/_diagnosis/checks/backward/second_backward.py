@@ -17,7 +17,12 @@ from leafgrad._record.module_paths import ModuleCall
 
 
 class Use(NamedTuple):
-    """An operation, and an older result that it uses, computed before a backward pass."""
+    """The use of a result that was computed before an earlier backward pass.
+
+    Attributes:
+        made: The node of the result.
+        by: The node of the operation that uses it after that pass.
+    """
 
     made: Node
     by: Node
@@ -105,7 +110,7 @@ class FreedGraph:
         """Return the last use of an older result that leads to a freed node.
 
         Args:
-            since: The result has a lower sequence number; the operation that uses it does not.
+            since: A sequence number. The result is older, and the operation that uses it is not.
         """
         leading = _leading_to(self.graph, self.freed)
         for by, successors in self.graph.items():  # newest operations first
@@ -172,8 +177,12 @@ def detach_before(
     """Return the code that detaches a carried state, and the edits that insert it.
 
     The state is the variable that a line such as ``state = cell(x, state)`` reads and assigns. If
-    the line shows no state, the code is None. There are no edits if the state is a tuple, as of an
+    the line shows no state, the code is None. There are no edits if the state is a tuple, as in an
     LSTM, or may not be a tensor.
+
+    Args:
+        source: The line that uses the state.
+        module: The call of the module that the line runs, if known.
     """
     statement = statement_at(source)
     if source is None or not isinstance(statement, ast.Assign | ast.AugAssign):

@@ -102,7 +102,10 @@ Edits = tuple[Edit, ...]
 
 
 def edits_for(cause: Cause, name: str) -> Edits:
-    """Return the edits that remove a cause; none if no exact fix is known."""
+    """Return the edits that remove a cause; none if no exact fix is known.
+
+    `name` is the name of the tensor, or of the first one.
+    """
     fix = FIXES.get((cause.code, cause.variant))
     return () if fix is None or cause.at is None else fix(cause, cause.at, name)
 
@@ -127,7 +130,10 @@ def remove_call(_: Cause, at: Source, __: str) -> Edits:
 
 
 def stack(_: Cause, at: Source, __: str) -> Edits:
-    """Return the edit that replaces ``torch.tensor([a, b])`` by ``torch.stack([a, b])``."""
+    """Return the edit that replaces ``torch.tensor([a, b])`` by ``torch.stack([a, b])``.
+
+    If the argument is not a list, the argument itself replaces the call.
+    """
     match call_at(at):
         case ast.Call(args=[first, *_], func=ast.Attribute(value=module)) as call:
             text = text_of(at, first)

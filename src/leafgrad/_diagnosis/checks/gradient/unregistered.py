@@ -104,7 +104,7 @@ def _registered(source: Source, value: ast.expr, holder: Holder, tree: ast.Modul
     prefix = "nn" if "nn" in names else "torch.nn"
     text = text_of(source, value)
     for node in ast.walk(value) if holder.kind == "Parameter" else ():
-        match node:  # `Parameter` around the whole value only
+        match node:  # remove an inner `Parameter()`: the whole value gets one
             case ast.Call(args=[inner_value]) if ast.unparse(node.func).endswith("Parameter"):
                 text = text.replace(text_of(source, node), text_of(source, inner_value))
     return f"{prefix}.{holder.kind}({text})"

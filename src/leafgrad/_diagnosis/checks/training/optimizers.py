@@ -162,7 +162,10 @@ def _line_that_replaces(situation: Situation, names: list[str]) -> Source | None
 
 
 def _lines_that_create(situation: Situation) -> list[Source | None]:
-    """Return the calls that create the optimizers, if the recorded files have that many."""
+    """Return the calls that create the optimizers.
+
+    Return ``[None]`` if the recorded files do not have exactly one such call for each optimizer.
+    """
     kinds = {type(one).__name__ for one in situation.optimizers}
     sources = {(one.file, one.function): one for one in situation.log.sources()}.values()
     for find_scope in (function_around, lambda source: parse(source.file)):

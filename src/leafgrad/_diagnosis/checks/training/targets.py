@@ -158,8 +158,8 @@ def _shape_of(node: Node | None) -> tuple[int | str, ...] | None:
 def _broadcast_operand(node: Node, *, is_summed: bool) -> int | None:
     """Return the number of the operand of shape (N, 1) that is broadcast with one of shape (N,).
 
-    None if there is no such operand. A product counts only if the loss sums it: the sum of all
-    products is a product of two sums, which nobody computes that way.
+    None if there is no such operand. A product counts only if the loss sums all its entries
+    (`is_summed`). That sum equals a product of two sums, so nobody computes it this way on purpose.
     """
     sizes, name = _shape_of(node), _autograd.node_name(node)
     if name == "MulBackward0":
