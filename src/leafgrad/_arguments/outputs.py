@@ -42,9 +42,9 @@ def iter_outputs(outputs: object) -> Iterator[Output]:
 
 
 def _inside(place: str, item: Any) -> list[tuple[str, Any]] | None:
-    """Return the items of a container with their positions, None for any other value.
+    """Return the items of a container with their places, None for any other value.
 
-    Raise an error for the types in `REFUSED`.
+    A place is a text such as ``outputs[0]``. Raise an error for the types in `REFUSED`.
     """
     if isinstance(item, Output):
         return None

@@ -3,6 +3,9 @@
 A *block* is the code that one `checkpoint()` call runs. Unless the checkpoint is reentrant, each
 node of a block saves a *holder* instead of a tensor, and an *unpack hook* that runs the block again
 to compute the tensor. All holders of a block lead to the same *frame*, which stores its inputs.
+
+To avoid counting a block several times, the functions that take a holder yield something only for
+the last holder that is still alive.
 """
 
 from __future__ import annotations
@@ -64,10 +67,7 @@ _ENTRY: Any = getattr(torch.utils.checkpoint, "_VersionWrapper", ())
 
 
 def _checkpoint_frames(unpack_hook: Any, holder: object) -> Iterator[Any]:
-    """Yield the frame of a block if `holder` is the last of its holders that is still alive.
-
-    Yield nothing for the other holders, to avoid counting the block several times.
-    """
+    """Yield the frame of a block if `holder` is the last of its holders that is still alive."""
     frame = captured_variable(unpack_hook, "frame")
     left = (reference() for reference in reversed(getattr(frame, "weak_holders", ())))
     if next((one for one in left if one is not None), None) is holder:

@@ -116,7 +116,7 @@ def saved_is_at_hand(nodes: Iterable[Node]) -> bool:
 
 
 def was_freed(start: Node) -> bool:
-    """Return whether a backward pass freed the saved tensors of a node or of later nodes.
+    """Return whether a backward pass freed the saved tensors of a node or of the nodes behind it.
 
     The search ends at the first nodes with saved tensors. A pass that frees the graph reaches one
     of these before all others.

@@ -29,7 +29,8 @@ def gradient_edge(tensor: torch.Tensor) -> tuple[Node, int] | None:
 def edge_by_use(tensor: torch.Tensor) -> Edge | None:
     """Return the node where the tensor's gradient arrives, and the number of its output; or None.
 
-    For a leaf this is much faster than `gradient_edge`, but it records an operation in this thread.
+    None means that no gradient can arrive. For a leaf this is much faster than `gradient_edge`, but
+    it records an operation in this thread.
     """
     if (node := plain(tensor, "grad_fn")) is not None:
         return node, plain(tensor, "output_nr")

@@ -139,7 +139,9 @@ def as_row(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def may_belong_to_array(tensor: torch.Tensor, *, becomes_array: bool) -> bool:
-    """Return whether NumPy may share the tensor's memory, so that PyTorch must not move it.
+    """Return whether NumPy may share the tensor's memory.
+
+    PyTorch cannot resize such memory, unlike its own.
 
     Args:
         tensor: The tensor.

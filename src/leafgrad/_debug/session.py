@@ -287,7 +287,8 @@ class Session:
     def _report_idle(self, optimizer: Optimizer, missed: Sequence[Report]) -> None:
         """Report that an optimizer steps although no loss has reached its parameters.
 
-        It reports only if exactly one loss was differentiated since the last optimizer step.
+        `missed` has a report for each loss since the last optimizer step that did not reach them.
+        Nothing is shown unless there was exactly one.
         """
         gradients = [one.grad for one in parameters_of([optimizer]).values()]
         is_reached = id(optimizer) in self._reached or any(

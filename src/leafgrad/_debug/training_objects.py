@@ -88,7 +88,10 @@ def named_gradients(model: Any, optimizer: Optimizer | None) -> dict[str, Tensor
 
 
 def _models_with(wanted: set[int]) -> nn.Module | Mapping[str, nn.Module]:
-    """Return the outermost modules that contain parameters with these identities, by name."""
+    """Return the outermost modules that contain parameters with these ids, by name.
+
+    If there is only one, return the module itself.
+    """
     holders = {
         id(one): one
         for one in living(nn.Module)
@@ -105,7 +108,8 @@ def _models_with(wanted: set[int]) -> nn.Module | Mapping[str, nn.Module]:
 def _with_loose(model: Any, held: Mapping[int, Tensor], leaves: Iterable[Tensor]) -> Any:
     """Return a model extended by the trained tensors outside of modules, by variable name.
 
-    These are tensors in optimizers, parameters, and tensors in the same list or dict.
+    These are the tensors that optimizers hold (`held`), the parameters among the `leaves` of the
+    loss, and tensors in the same list or dict as one of these.
     """
     known = {id(one) for _, one in named_tensors(model)}
     loose = {id(one): one for one in (*leaves, *held.values()) if id(one) not in known}

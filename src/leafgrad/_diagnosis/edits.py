@@ -1,4 +1,7 @@
-"""Edits of the user's code that fix a problem, found by parsing the line at fault."""
+"""Edits of the user's code that fix a problem, found by parsing the line at fault.
+
+A *source* is the place of an expression in a file: a `Source`.
+"""
 
 import ast
 import dataclasses

@@ -1,4 +1,7 @@
-"""The paths between tensors and the outputs, in a recording and in the graph."""
+"""The paths between tensors and the outputs, in a recording and in the graph.
+
+A *cut* is a recorded call whose result has no graph although an input had one: a `Cut`.
+"""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence

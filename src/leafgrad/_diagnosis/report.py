@@ -1,6 +1,7 @@
 """`Report`: the findings about a training step, shown as text, in a terminal or in a notebook.
 
-A finding becomes pieces of text, each with a style. Only the last step adds colours.
+A finding becomes pieces of text, each with a style. Only the last step adds colours. The *gutter*
+is the column of line numbers; functions take its width.
 """
 
 import linecache

@@ -100,7 +100,7 @@ class Situation:
         return [one for module in self.modules.values() for one in buffers_in(module)]
 
     def expects(self, name: str) -> bool:
-        """Return whether `expect` lists a parameter name or a module that contains it."""
+        """Return whether the user's `expect` lists a parameter, or a module that contains it."""
         return any(is_in(name, one) for one in self.expected or ())
 
     @cached_property

@@ -120,7 +120,10 @@ def _facts(graph: Graph, nodes: Sequence[TracedNode]) -> tuple[str, str, str, st
 
 
 def _turns_text(nodes: Sequence[TracedNode], *, in_several: bool = False) -> str:
-    """Return the first node of a row at which a value or a gradient becomes NaN or infinite."""
+    """Return the first node of a row at which a value or a gradient becomes NaN or infinite.
+
+    `in_several` is whether the row stands for several modules, so that the text names the module.
+    """
     key = "text.folded.turn-in" if in_several else "text.folded.turn"
     values = [(node.value_turn_kind, node) for node in nodes if node.value_turns]
     gradients = [(node.gradient_turn_kind, node) for node in nodes if node.gradient_turns]

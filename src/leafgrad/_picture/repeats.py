@@ -116,7 +116,10 @@ def _periods(labels: Sequence[Hashable]) -> set[int]:
 
 
 def _distances(looks: Sequence[int]) -> Iterator[int]:
-    """Yield the most frequent distances from a vertex to the next equal one or the second next."""
+    """Yield the most frequent distances from a vertex to the next equal one or the second next.
+
+    `looks` has a number for each vertex; equal vertices have equal numbers.
+    """
     places = defaultdict[int, list[int]](list)
     for place, look in enumerate(looks):
         places[look].append(place)

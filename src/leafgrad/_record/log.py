@@ -204,7 +204,7 @@ class Log:
     def source_at(self, place: Place | None) -> Source | None:
         """Return the source line of a place, from a cache if it was read before.
 
-        The cache compares code by identity: equal code in two files compares equal.
+        The cache uses the identity of the code, because equal code in two files compares equal.
         """
         if place is None:
             return None
@@ -237,7 +237,10 @@ class Log:
         return ((argument, tensor) for tensor, argument in self.inputs.items())
 
     def replaced_leaves(self) -> Iterator[tuple[torch.Tensor, int]]:
-        """Yield each living tensor whose ``.data`` was assigned, with the next sequence number."""
+        """Yield each living tensor whose ``.data`` was assigned.
+
+        With it comes the next sequence number after the assignment.
+        """
         calls = (call for call in self.tape.calls if call.name == ".data =")
         pairs = ((value(), call.stop) for call in calls for value in call.outputs)
         return ((tensor, number) for tensor, number in pairs if tensor is not None)

@@ -15,10 +15,11 @@ _OF_PYTORCH = BuiltinFunctionType | MethodDescriptorType | WrapperDescriptorType
 
 
 def name_of(func: Any) -> str:
-    """Return the name of a function, or ``".data"`` for reading and ``".data ="`` for setting data.
+    """Return the name of a function, such as ``"add_"``.
 
-    The name of a function of `torch.distributed` begins with ``"torch.distributed."``. A callable
-    without a name, such as a partial, gets the name of its type.
+    Reading an attribute is called ``".data"``, and setting it ``".data ="``. The name of a function
+    of `torch.distributed` begins with ``"torch.distributed."``. A callable without a name, such as
+    a partial, gets the name of its type.
     """
     if type(func) is _ATTRIBUTE:
         sign = " =" if func.__name__ == "__set__" else ""

@@ -21,7 +21,7 @@ FEW = 0.5
 
 
 class Mistake(NamedTuple):
-    """Two places in the wrong order.
+    """Two lines of a training loop in the wrong order.
 
     Attributes:
         step: The place of the optimizer step.
@@ -44,7 +44,8 @@ class TrainingEvents:
     Attributes:
         accumulated: A step whose gradients still contain the gradients of the step before.
         emptied: A step whose gradients were reset between the backward pass and the step.
-        rounded: A step that changed only a small share of the half-precision parameters.
+        rounded: A step that changed only a small share of the half-precision parameters, and that
+            share.
         unscaled: The place where `GradScaler` unscaled, and the line of the last write before.
     """
 
@@ -80,7 +81,11 @@ class TrainingEvents:
     def note_zero(
         self, find_place: Callable[[], Place | None], tensors: Iterable[Tensor] = ()
     ) -> None:
-        """Record a possible reset: a gradient was set to None, or a tensor was filled."""
+        """Record a possible reset: a gradient was set to None, or a tensor was filled.
+
+        `find_place` is called only if the place is needed. `tensors` has the tensor that was
+        filled, or the one whose gradient was set to None.
+        """
         self._zeroed.update(map(id, _last_seen))
         self._cleared.update(map(id, tensors))
         if self._zero is None and self._backward is not None:

@@ -64,9 +64,9 @@ def _along(edge: TracedEdge, graph: Graph, arrow: int) -> Sign:
 
 
 def _numbers(node: TracedNode, style: str) -> Iterator[Writing]:
-    """Yield what the player writes into the lines of a node's box that have a style.
+    """Yield the lines that the player writes into a node's box.
 
-    The style is ``"value"`` for the node's value, ``"grad"`` for its gradient.
+    The style ``"value"`` selects the node's value, ``"grad"`` its gradient.
     """
     for number, line in enumerate(number_lines(node)):
         if line.style == style:

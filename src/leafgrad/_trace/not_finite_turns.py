@@ -33,8 +33,8 @@ def mark_value_turns(
     """Yield the nodes, marked where a NaN or infinity first appears and then reaches a root.
 
     A node is marked if its inputs do not explain its result: all of them are known to be finite, or
-    infinite if the result is NaN. For a node in `recorded`, one may be unknown. A recording saw all
-    arguments of the call, so the unknown value was computed within the call.
+    infinite if the result is NaN. For a node in `recorded`, an input may be unknown. A recording
+    saw all arguments of the call, so the unknown value was computed within the call.
 
     Args:
         nodes: The nodes with values.

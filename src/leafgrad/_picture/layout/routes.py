@@ -121,7 +121,10 @@ class Router(NamedTuple):
         return arriving
 
     def _spread(self, box: int, aims: dict[int, float]) -> dict[int, float]:
-        """Return an x for each arrow at one side of a box, with straight arrows in the middle."""
+        """Return an x for each arrow at one side of a box, with straight arrows in the middle.
+
+        `aims` has the x that each arrow heads for.
+        """
         x = self._x(box)
         order = sorted(aims, key=aims.__getitem__)
         left = sum(aim < x for aim in aims.values())

@@ -113,7 +113,10 @@ def _inplace_of(call: ast.Call) -> list[ast.keyword]:
 
 
 def _module_out_of_place(source: Source) -> tuple[Edit, ...]:
-    """Return the edit of the only line in a file that passes ``inplace=True`` to a module."""
+    """Return the edit that passes ``inplace=False`` to a module instead of True.
+
+    There is no edit unless exactly one call in the file has the argument ``inplace``.
+    """
     calls = [node for node in ast.walk(parse(source.file)) if isinstance(node, ast.Call)]
     found = [one for call in calls for one in _inplace_of(call)]
     return replace(source, found[0], "inplace=False") if len(found) == 1 else ()

@@ -130,7 +130,7 @@ class FreedGraph:
     def _is_repeated(self, made: Node, since: int) -> bool:
         """Return whether the code that computed a result ran again after a sequence number.
 
-        That is the module that computed it, or the line if no module did.
+        The code is the module that computed the result, or the line if no module did.
         """
         source, module = self._source(made), self._module(made)
         newer = [node for node in self.graph if number_of(node) >= since]

@@ -95,7 +95,10 @@ def _is_wanted(situation: Situation, name: str) -> bool:
 
 
 def _severity(situation: Situation, name: str, cause: Cause, reached: set[str]) -> Severity | None:
-    """Return how serious a missing gradient is; None if it is normal."""
+    """Return how serious a missing gradient is; None if it is normal.
+
+    `reached` has the names of the parameters that get one, with stars instead of numbers.
+    """
     if situation.expects(name):
         return Severity.ERROR
     if cause.code == "frozen":
@@ -124,7 +127,7 @@ WARNINGS = {
 def _lost_graph(
     situation: Situation, finder: CauseFinder, wanted: dict[str, Tensor], causes: Sequence[Cause]
 ) -> Diagnosis:
-    """Return the finding about outputs without a graph, with the place that cut it."""
+    """Return the finding about outputs without a graph, with the place where they lost it."""
     names = [name for name, one in wanted.items() if _autograd.plain(one, "requires_grad")]
     tensors = [end for end in situation.outputs if isinstance(end, Tensor)]
     cuts = [cut for end in tensors for cut in finder.paths.cuts_before(end)]

@@ -260,7 +260,12 @@ def first_name(at: Source | None) -> str | None:
 
 
 def find_switch(cut: Source | None, switch: Source) -> tuple[bool, Source]:
-    """Return whether a decorator switched recording off, and the expression that did."""
+    """Return whether a decorator switched recording off, and the expression that did.
+
+    Args:
+        cut: The line that ran without recording.
+        switch: The line that switched it off, as far as the recording shows.
+    """
     decorator = _decorator_around(cut)
     if cut is not None and decorator is not None:
         return True, marked(cut, decorator)
