@@ -49,9 +49,9 @@ _TRANSFORM_HELP = "derivative.tensor.transform-help"
 
 
 def evaluate(function: object, *inputs: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """Call `function`. Return its outputs and the list of tensors that it was called with.
+    """Call `function` with `inputs`. Return its output and the tensors that it was called with.
 
-    These are the inputs. An input that does not require grad is replaced by a copy that does.
+    The function is called with a copy of each input that does not require grad. The copy does.
     """
     if not callable(function):
         raise TypeError(message("derivative.function.type", type=type(function).__name__))
@@ -86,7 +86,7 @@ class Axes(NamedTuple):
 
     @property
     def columns(self) -> int:
-        """The number of columns, on all axes of a row."""
+        """The number of columns in a row of inputs, which may have several axes."""
         return self.row.numel()
 
 
@@ -95,8 +95,8 @@ def read_axes(outputs: Tensor, inputs: Tensor, *, by_column: bool) -> Axes:
 
     The shape of inputs is ``(*batch, columns)`` and that of outputs ``(*batch, *channels)``. If
     outputs has fewer axes than this batch, all of its axes count rows, and the remaining axes of
-    inputs are columns. Equal shapes are elementwise, unless `by_column` is true or there is only
-    one column.
+    inputs are columns. If both shapes are equal, the axes are elementwise (see `Axes`), unless
+    `by_column` is true or there is only one column.
     """
     shape, whole = outputs.shape, inputs.shape
     has_columns = bool(whole)
@@ -112,7 +112,7 @@ def read_axes(outputs: Tensor, inputs: Tensor, *, by_column: bool) -> Axes:
 
 
 def _axes_cure(shape: tuple[int, ...], batch: tuple[int, ...]) -> str:
-    """Return the key of a message that fixes a common shape mistake, or "" for any other mistake.
+    """Return the key of a message with the fix for a common shape mistake, "" for other mistakes.
 
     `shape` is the shape of the outputs, and `batch` that of the inputs without the last axis.
     """
@@ -157,7 +157,7 @@ def is_by_column(order: object) -> bool:
 
 
 def as_count(value: object) -> int | None:
-    """Convert an integer, also one of NumPy or PyTorch, to int. Return None for any other value."""
+    """Convert a Python, NumPy or PyTorch integer to int. Return None for other values and bools."""
     if isinstance(value, int):
         return None if isinstance(value, bool) else value
     try:
@@ -196,7 +196,11 @@ def _parse(order: object, axes: Axes, name: str) -> MultiIndex:
 
 
 def _is_index(order: tuple[Any, ...], axes: Axes) -> bool:
-    """Check quickly whether a tuple is a valid multi-index. If not, it may still be convertible."""
+    """Check whether a tuple of plain ints is a valid multi-index for `axes`.
+
+    This is a quick check. A tuple that contains integers of NumPy or PyTorch fails it, but may
+    still be converted (see `as_count`).
+    """
     if axes.is_elementwise or len(order) != axes.columns:
         return False
     return _INTS.issuperset(map(type, order)) and min(order, default=0) >= 0
@@ -234,14 +238,17 @@ def _parse_multi_index(order: tuple[object, ...], axes: Axes, name: str) -> Mult
 
 
 def _as_flattened(axes: Axes) -> str:
-    """Return a sentence on how columns on several axes are numbered, or "" for a single axis."""
+    """Return a sentence on how columns are numbered if they have several axes, otherwise ""."""
     if len(axes.row) <= 1:
         return ""
     return message("derivative.order.flattened", batch=len(axes.batch))
 
 
 def _in_the_first_column(counts: MultiIndex, axes: Axes) -> str:
-    """Return a hint that writes a single count as the order in column 0, or "" for other counts."""
+    """Return a hint: how to write the single entry of `counts` as the order in column 0.
+
+    Return "" if `counts` has several entries.
+    """
     if len(counts) != 1 or not axes.columns:
         return ""
     index = [*counts, *[0] * (axes.columns - 1)]
@@ -268,7 +275,7 @@ def _int_for_columns(order: int, axes: Axes, name: str) -> str:
 
 @lru_cache(maxsize=256)
 def _check_count(orders: frozenset[MultiIndex]) -> None:
-    """Raise an error if the orders, with all lower ones, are more than `MOST_DERIVATIVES`."""
+    """Raise an error if the orders and all lower orders are more than `MOST_DERIVATIVES`."""
     lower: set[MultiIndex] = set()
     for order in orders:
         count = math.prod(counted + 1 for counted in order)

@@ -11,8 +11,8 @@ from leafgrad._derivative.taylor import CUSTOM, check_function
 from leafgrad._messages import message
 
 _STEP = 1e-3
-# Central differences of order six approximate f'(0) by sum_s w_s f(s h) / h. The error is about
-# h**6 / 140 times the seventh derivative.
+# Central differences of order six approximate f'(0) by sum_s w_s f(s h) / h, with the step h and
+# the weights w_s. The error is about h**6 / 140 times the seventh derivative.
 _WEIGHTS = {-3: -1 / 60, -2: 3 / 20, -1: -3 / 4, 1: 3 / 4, 2: -3 / 20, 3: 1 / 60}
 
 
@@ -102,7 +102,11 @@ class _Line(NamedTuple):
     rtol: float
 
     def check(self) -> None:
-        """Check each derivative against differences and gradients of the next lower order."""
+        """Raise an error if a derivative along the line is wrong.
+
+        The derivative of each order is compared with finite differences of the derivative of the
+        next lower order, and with the gradient that autograd computes for it.
+        """
         t, here = self._at(0.0)
         around = {step: self._at(step * _STEP)[1] for step in _WEIGHTS}
         for order in range(1, self.order + 1):
@@ -153,7 +157,7 @@ class _Line(NamedTuple):
 
 
 def _direction(tensor: Tensor) -> Tensor:
-    """Return sin(1), sin(2), ... in the shape of a tensor. They are distinct and not zero."""
+    """Return a direction in the shape of `tensor`: sin(1), sin(2), ..., distinct and not zero."""
     numbers = torch.arange(tensor.numel(), dtype=tensor.dtype, device=tensor.device)
     return (numbers + 1).sin().reshape(tensor.shape)
 

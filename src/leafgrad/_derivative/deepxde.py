@@ -66,7 +66,10 @@ def patch_deepxde(grad: Any) -> None:
 
 
 class _Column(NamedTuple):
-    """A column of a tensor, described as a derivative of a channel of the network's outputs."""
+    """What a column of a tensor contains: the derivative `order` of channel `channel`.
+
+    The channel is one of the network's outputs. Order ``(0, ..., 0)`` is the channel itself.
+    """
 
     channel: int
     order: MultiIndex
@@ -126,9 +129,10 @@ _FEW_PASSES = 2
 
 
 class _Source(NamedTuple):
-    """A tensor that can be differentiated, and the meaning of its columns.
+    """A tensor that the script may differentiate, and what each of its columns contains.
 
-    It is the network's output or one of its derivatives.
+    The tensor is the network's outputs, or a tensor of their derivatives that was returned earlier.
+    `version` is its version counter, which shows whether it was changed in place.
     """
 
     tensor: Tensor
@@ -152,9 +156,9 @@ class _Derivatives:
     ) -> Tensor:
         """Return dy_i / dx_j, ``(points, 1)``.
 
-        If `i` is None, return the derivatives of all outputs. If `j` is None, return the
-        derivatives with respect to all inputs. At most one of them may be None, unless `ys` and
-        `xs` have one column.
+        If `i` is None, return one column for each column of `ys`. If `j` is None, return one column
+        for each column of `xs`. Only one of the two may be None, unless both `ys` and `xs` have a
+        single column.
         """
         source = self._source(ys, xs)
         if i is None and j is None and (ys.shape[1], xs.shape[1]) != (1, 1):
@@ -164,7 +168,10 @@ class _Derivatives:
         return self._take(source, [source.columns[r].by(d) for r in rows for d in dimensions])
 
     def hessian(self, ys: Tensor, xs: Tensor, component: int = 0, i: int = 0, j: int = 0) -> Tensor:
-        """Return the second derivative of a component in x_i and x_j, ``(points, 1)``."""
+        """Return the second derivative of one column of `ys` in x_i and x_j, ``(points, 1)``.
+
+        `component` is the number of the column.
+        """
         source = self._source(ys, xs)
         column = source.columns[_check_number("component", component, ys.shape[1])]
         i, j = _check_number("i", i, xs.shape[1]), _check_number("j", j, xs.shape[1])

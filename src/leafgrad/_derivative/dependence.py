@@ -16,8 +16,8 @@ def find_path(
     """Return the path through the graph between `outputs` and `inputs`.
 
     If there is no path, raise an error, or return None if `allow_unused` is True. Also return None
-    if `outputs` is a derivative that is known to be constant. If the caller has no option
-    `allow_unused`, it is None, and the error message does not mention the option.
+    if `outputs` is a derivative that is known to be constant. Callers without an option
+    `allow_unused` pass None; then the error message does not mention the option.
     """
     if not (inputs.requires_grad and outputs.requires_grad):
         if inputs.requires_grad and _is_known_constant(outputs, inputs):
@@ -51,11 +51,11 @@ def _are_swapped(outputs: Tensor, inputs: Tensor) -> bool:
 # Callers catch the error and call this. As a context manager, it would add 1 % to the time of a
 # first derivative.
 def raise_if_apart(error: ValueError, outputs: Tensor, inputs: Tensor) -> None:
-    """Replace `error` by a better one if the caller passed the wrong tensor.
+    """Raise a more helpful error than `error` if the user passed the wrong tensors.
 
-    `error` says that shapes or orders do not match. If outputs and inputs are swapped, or `inputs`
-    is only a view of the tensor that `outputs` depends on, raise an error that says so. Otherwise
-    return.
+    `error` says that shapes or orders do not match. The raised error says that outputs and inputs
+    are swapped, or that `inputs` is only a view of the tensor that `outputs` depends on. Return if
+    neither is the case.
     """
     if _autograd.path_between(outputs, inputs) is not None:
         return
@@ -108,7 +108,7 @@ def _is_known_constant(outputs: Tensor, inputs: Tensor) -> bool:
 def _check_view(outputs: Tensor, inputs: Tensor) -> None:
     """Raise an error if `inputs` is a view of a tensor that `outputs` depends on.
 
-    Otherwise zeros would be returned, which would be misleading.
+    Without the error, the derivative would be zero, which would be misleading.
     """
     paths = ((source, _autograd.path_between(outputs, source)) for source in _sources(inputs))
     source = next((source for source, path in paths if path is not None), None)
@@ -135,7 +135,9 @@ def _sources(view: Tensor) -> Iterator[Tensor]:
 
 
 def columns_shown(view: Tensor, source: Tensor) -> range | None:
-    """Return the range of columns of `source` that `view` contains, or None if it is no such view.
+    """Return the range of columns of `source` that `view` contains.
+
+    Return None if `view` does not consist of successive columns of `source`.
 
     The shape of `source` is ``(*batch, columns)``. A view of several columns has the shape
     ``(*batch, some)``, and a view of a single column may have the shape ``batch``.

@@ -4,8 +4,8 @@ PyTorch's own backward formulas record their graph or raise an error. The backwa
 function may silently leave out a part. Then the derivative lacks a term in its graph, or has no
 graph at all and looks like the constant derivative of a linear function. So the backward of each
 custom function on the path is run once more, separately. It computes ``B(g, k)`` from a gradient g
-and the saved tensors k. Here g is a tensor of ones that requires grad. The graph is complete if it
-leads from the result to every k.
+and the saved tensors k. Here g is a sample gradient: distinct numbers that require grad. The graph
+is complete if it leads from the result to every k.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -32,7 +32,7 @@ def check_backwards_exist(path: Collection[Node]) -> None:
 
 
 def check_formulas(path: Iterable[Node], order: int, *, create_graph: bool) -> None:
-    """Raise an error if PyTorch's formula of a node on `path` is wrong for derivatives of `order`.
+    """Raise an error if a node on `path` has a backward formula that is wrong for this `order`.
 
     With `create_graph`, the derivative may be differentiated again, so the formula must be right
     for the next order too.
@@ -43,7 +43,7 @@ def check_formulas(path: Iterable[Node], order: int, *, create_graph: bool) -> N
 
 
 def wrong_formulas_on(path: Iterable[Node], order: int) -> Iterator[tuple[str, int]]:
-    """Yield a pair for each node on `path` whose formula is wrong for derivatives of `order`.
+    """Yield a pair for each node on `path` whose backward formula is wrong for this `order`.
 
     The pair is the node's name and the highest order for which the formula is right.
     """
@@ -64,7 +64,10 @@ _RIGHT: set[type[Node]] = set()  # node types that are not in `WRONG_FORMULAS`
 
 
 def check_double_backward(path: Iterable[Node], order: int) -> None:
-    """Raise an error if the derivative of this order along `path` may lack a part of its graph."""
+    """Raise an error if a node on `path` may not record its whole backward.
+
+    `order` is the order of the derivative that needs this graph; it is part of the error message.
+    """
     if _COMPLETE.issuperset(map(type, path)):
         return
     for node in path:
@@ -85,7 +88,7 @@ _COMPLETE: set[type[Node]] = set()
 
 
 def missing_part(node: Node) -> str | None:
-    """Return the reason why the node's backward may not record its whole graph, None if it does.
+    """Return why the node's backward may not record its whole graph, or None if it records it.
 
     The reason is a key below ``derivative.double-backward`` in the messages.
     """
@@ -102,7 +105,7 @@ def missing_part(node: Node) -> str | None:
 
 
 def _missing_in_custom_function(node: Node) -> str | None:
-    """Return why the graph of a custom function's backward is incomplete, None if it is complete.
+    """Return why the recorded backward of a custom function is incomplete, None if it is complete.
 
     The reason is a key below ``derivative.double-backward`` in the messages.
     """

@@ -110,7 +110,8 @@ def _orders_of(order: Any, axes: Axes) -> list[MultiIndex]:
 def _note_on_zeros(problem: DerivativeProblem, order: int) -> str:
     """Return a sentence if the graph proves that all derivatives of `order` are zero, otherwise "".
 
-    This checks only the kinds of nodes, so it misses some piecewise linear networks.
+    Only the kinds of the nodes are checked. So the sentence is missing for some piecewise linear
+    networks, whose second derivatives are zero too.
     """
     if problem.joined is not None:
         path = problem.joined.find_path(problem.outputs, allow_unused=True)

@@ -1,4 +1,7 @@
-"""Derivatives of any order, correct for each row and channel. Otherwise an error says why."""
+"""Compute derivatives of any order, separately for each row and channel.
+
+If a derivative cannot be computed correctly, an error says why.
+"""
 
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Any, TypeVar, overload
@@ -244,9 +247,9 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
 def _along(
     problem: DerivativeProblem, order: object, directions: Tensor
 ) -> Tensor | tuple[Tensor, ...]:
-    """Return derivatives along directions, each of shape ``[n, *shape of outputs]``.
+    """Return derivatives of `order` along n directions, of shape ``[n, *shape of outputs]``.
 
-    If `order` is a list, return a tuple with one derivative for each order in it.
+    If `order` is a list, return a tuple with one such tensor for each order in it.
     """
     check_columns(problem.axes)
     given = order if isinstance(order, list) else [order]
@@ -261,7 +264,7 @@ def _along(
 def _request(order: Any) -> Hashable:
     """Return the key under which plans for `order` are cached, or None if they are not cached.
 
-    Plans are cached for one or several orders that are distinct and not 0.
+    A plan (see `small_networks`) is cached if the orders are distinct and none of them is 0.
     """
     if type(order) is list:
         requests = [*map(_request, order)]

@@ -2,7 +2,7 @@
 
 The outputs were computed from the parts and not from the joined tensor. To construct a path from
 the joined tensor, it is split into pieces with the shapes of the parts. Each edge of the graph that
-leads to a part is redirected to its piece.
+leads to a part is redirected to the piece of this part.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class JoinedInputs(NamedTuple):
     """Several inputs, joined to one tensor ``(*batch, columns)``.
 
     Attributes:
-        whole: The joined tensor, a leaf. It has the values of the parts, but not their memory.
+        whole: The joined tensor, a leaf. It is a copy, so it does not share memory with the parts.
         parts: The tensors that outputs was computed from: ``(*batch, some columns)``, or ``batch``.
         pieces: The views of `whole` that correspond to the parts, with the same shapes.
     """
@@ -46,7 +46,7 @@ class JoinedInputs(NamedTuple):
         return self._joined_path([_autograd.path_between(derivative, p) for p in self.parts])
 
     def whole_of(self, gradients: Sequence[Tensor]) -> Tensor:
-        """Join the gradients of the parts and return the gradient of `whole`."""
+        """Return the gradient of `whole`: the gradients of the parts, joined in the same way."""
         if self.pieces[0].dim() == self.whole.dim():
             return torch.cat([*gradients], -1)
         return torch.stack([*gradients], -1)
@@ -72,9 +72,10 @@ class JoinedInputs(NamedTuple):
 def _path_to(
     number: int, outputs: Tensor, part: Tensor, *, allow_unused: bool | None
 ) -> _autograd.Path | None:
-    """Return the path between `outputs` and input number `number`, which errors name.
+    """Return the path between `outputs` and `part`, which is input number `number`.
 
-    Return None if there is no path and `allow_unused` is True.
+    Without a path, raise an error that contains the number, or return None if `allow_unused` is
+    True.
     """
     try:
         return find_path(outputs, part, allow_unused=allow_unused)

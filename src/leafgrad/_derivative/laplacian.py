@@ -1,7 +1,8 @@
 """The Laplacian: the sum of second derivatives in several columns, computed in one pass.
 
 Let row b of the outputs u, ``(*batch, *channels)``, depend only on row b of the inputs x,
-``(*batch, *columns)``. The Laplacian has the shape of u. For columns i, or directions s_n, it is
+``(*batch, *columns)``, and let H be its Hessian. The Laplacian has the shape of u. For columns i,
+or for directions s_n, it is
 
     L[b, c] = sum_i d^2 u[b, c] / d x[b, i]^2        L[b, c] = sum_n s_n^T H[b, c] s_n
 """

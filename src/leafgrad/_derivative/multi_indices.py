@@ -36,10 +36,10 @@ def second_order_weights(
 ) -> dict[MultiIndex, Tensor | int]:
     """Return a dict from multi-index to the weight of this second derivative in a Laplacian.
 
-    `along` contains the columns or the directions to sum over. For directions ``s_n``, the sum is
-    ``sum_n s_n^T H s_n``. It equals the sum of ``C_ij H_ij`` for ``C = sum_n s_n s_n^T``.
-    Directions are ``[n, *batch, *columns]``, and any axis of the batch may have size 1. The weights
-    broadcast to the outputs, which have `ndim` axes.
+    `along` contains the columns or the directions to sum over. For directions ``s_n`` and the
+    Hessian H, the sum is ``sum_n s_n^T H s_n``. It equals the sum of ``C_ij H_ij`` for
+    ``C = sum_n s_n s_n^T``. Directions are ``[n, *batch, *columns]``, and any axis of the batch may
+    have size 1. The weights broadcast to the outputs, which have `ndim` axes.
     """
     if not isinstance(along, Tensor):
         return {index_of(axes, column, column): 1 for column in along}
@@ -91,7 +91,10 @@ def read_columns(dims: Sequence[int] | None, axes: Axes) -> list[int]:
 
 
 def _ints(dims: object, at_most: int) -> list[int]:
-    """Convert the entries of `dims` to ints, at most `at_most` + 1 of them, or raise an error."""
+    """Convert the entries of `dims` to ints, or raise an error if one is not an integer.
+
+    At most `at_most` + 1 entries are read. This is enough to notice that there are too many.
+    """
     if isinstance(dims, Iterable) and not (isinstance(dims, Tensor) and not dims.dim()):
         counts = [as_count(dim) for dim in islice(dims, at_most + 1)]
         if None not in counts:

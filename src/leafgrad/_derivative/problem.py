@@ -354,9 +354,9 @@ class DerivativeProblem(NamedTuple):
         return parts
 
     def _shared_source(self) -> tuple[Tensor, Hashable]:
-        """Return the tensor whose derivatives are cached, and a key for the part in `outputs`.
+        """Return the tensor under which derivatives are cached, and a key for the part `outputs`.
 
-        If `outputs` is a view, this tensor is its base. Otherwise it is `outputs`.
+        If `outputs` is a view, the tensor is its base. Otherwise it is `outputs` itself.
         """
         base, outputs = _autograd.base(self.outputs), self.outputs
         what = tuple(outputs.shape), outputs.stride(), outputs.storage_offset()
@@ -405,13 +405,20 @@ class DerivativeProblem(NamedTuple):
         return Taylor(self.outputs, self.inputs, len(self.axes.batch), path, self.create_graph)
 
     def _check_fallback(self, error: Unsupported) -> str:
-        """Return why Taylor mode failed. If `method` is "taylor", raise this reason as an error."""
+        """Return why Taylor mode failed, so that the caller can use reverse mode instead.
+
+        If `method` is "taylor", raise an error with this reason.
+        """
         if self.method == "taylor":
             raise RuntimeError(message("derivative.not-taylor", reason=error)) from None
         return str(error)  # The exception itself would keep its frames alive.
 
     def check_proof(self, proof: RowProof) -> None:
-        """Raise `Unsupported` if rows are not proven independent, as Taylor mode requires."""
+        """Raise an error if rows are not proven independent, as Taylor mode requires.
+
+        If the caller requires both Taylor mode and a proof, the error names the operation that may
+        mix rows. Otherwise it is `Unsupported`, and the caller may use reverse mode.
+        """
         proof = proof.for_rules()
         if proof.holds:
             return

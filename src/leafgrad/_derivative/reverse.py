@@ -78,9 +78,9 @@ class Reverse:
     ) -> dict[MultiIndex, Tensor]:
         """Return a dict from multi-index to derivative of one channel, of shape ``batch``.
 
-        It contains all orders, and the lower orders that they are computed from. `path` is the path
-        of all outputs. Raise an error if a derivative that must be differentiated again has a graph
-        of more than `most` nodes.
+        It contains all orders, and the lower orders that they are computed from. `path` leads from
+        the inputs to all outputs. Raise an error if a derivative that must be differentiated again
+        has a graph of more than `most` nodes.
         """
         steps = plan(self.orders)
         wanted = {*steps, *self.orders}
@@ -169,7 +169,7 @@ def _column(gradient: Tensor, column: int, axes: Axes, *, keeps_axis: bool = Fal
 
 
 def _join_channels(channels: list[Tensor], shape: torch.Size) -> Tensor:
-    """Stack the channels along the last axis and return them in `shape`, that of the outputs."""
+    """Stack the channels along the last axis, and reshape them to `shape`, that of the outputs."""
     whole = channels[0] if len(channels) == 1 else torch.stack(channels, -1)
     return whole if whole.shape == shape else whole.reshape(shape)
 
@@ -209,10 +209,10 @@ def successor(index: MultiIndex, column: int) -> MultiIndex:
 
 
 def plan(orders: Collection[MultiIndex]) -> list[MultiIndex]:
-    """Return the multi-indices of the derivatives from which one reverse pass must start.
+    """Return the multi-indices of the derivatives that must be differentiated to reach `orders`.
 
-    These passes reach all `orders`. Lower orders come first. One pass computes all columns at once:
-    the pass from u computes u_x and u_y. Orders share passes: u_xxx and u_xxy both start from u_xx.
+    Each takes one reverse pass. Lower orders come first. One pass computes all columns at once: the
+    pass from u computes u_x and u_y. Orders share passes: u_xxx and u_xxy both start from u_xx.
     """
     return [*_plan(frozenset(orders))]
 
@@ -231,8 +231,8 @@ def _plan(orders: frozenset[MultiIndex]) -> tuple[MultiIndex, ...]:
 def _missing_on_the_way(index: MultiIndex, known: Collection[MultiIndex]) -> Iterator[MultiIndex]:
     """Yield the lower multi-indices needed for `index`, from high to low, until one is in `known`.
 
-    Each has one order less than the previous one. If none of the possible ones is in `known`, the
-    order in the last column is reduced.
+    Each is one order lower than the previous one, in one column. If no choice of this column leads
+    to an index in `known`, it is the last column that can be reduced.
     """
     while index not in known:
         places = [place for place in reversed(range(len(index))) if index[place]]

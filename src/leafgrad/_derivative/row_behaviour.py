@@ -142,7 +142,7 @@ def _apply_elementwise(site: Site) -> Results:
 
 
 def _overwrite(site: Site) -> Results:
-    """Return the row dependence of the last input, because that input overwrites the first."""
+    """Return the row dependence of an operation whose last input overwrites the first one."""
     rows = site.inputs[-1]
     return [] if rows is None else [rows.aligned(len(site.shape))]
 
@@ -311,9 +311,9 @@ def _cdist(site: Site) -> Results:
 
 
 def _attention(site: Site) -> Results:
-    """Return the row dependence of attention.
+    """Return the row dependence of scaled dot-product attention.
 
-    Each query depends on all keys and values of its own head.
+    The result for each query depends on this query, and on all keys and values of its head.
     """
     query, *shared = site.inputs[:3]
     parts = [rows and rows.join_along([-1]) for rows in (query, *site.inputs[3:])]
@@ -946,15 +946,16 @@ _ALONG_DIM = {
 class Kind(NamedTuple):
     """The properties of a kind of node that the proof of row independence reads.
 
-    For some kinds, the labels of the result (see `row_spans`) follow from the labels of the inputs
-    without a call of the behaviour.
+    For some kinds, there is a shortcut: if the labels of all inputs (see `row_spans`) are equal,
+    the labels of the only result follow from them, and the behaviour need not be called. The
+    attributes after `behave` describe the shortcut.
 
     Attributes:
         behave: The behaviour, None if it is unknown.
-        passing: How many of the first inputs may have labels. They become the labels of the only
-            result.
-        mixes_last: Whether the last axis must have no label for this.
-        read_dim: Reads the saved axis that must have no label for this. None for most kinds.
+        passing: The number of inputs, from the first one on, that may have labels. If a later input
+            has labels, the shortcut does not apply.
+        mixes_last: Whether the shortcut requires that the last axis has no label.
+        read_dim: Reads the saved axis, which must have no label. None for kinds without one.
         new: The number of axes added at the saved axis, -1 if that axis is dropped.
     """
 
@@ -969,7 +970,7 @@ KINDS: dict[type[Node], Kind] = {}  # A cache for node types that PyTorch never 
 
 
 def kind_of(node: Node) -> Kind:
-    """Return the kind of a node. Cache it in `KINDS` if the node's type lives forever."""
+    """Return the `Kind` of a node. Cache it in `KINDS` if PyTorch never frees the node's type."""
     behave = behaviour_of(node)
     passing, new = 0, _ALONG_DIM.get(_autograd.node_name(node))
     if len(_autograd.output_types(node)) == 1:

@@ -112,7 +112,7 @@ class RowProof:
 
     @property
     def is_of_formulas(self) -> bool:
-        """Whether the proof uses only PyTorch's own formulas and is valid for all symbolic sizes.
+        """Whether the proof holds, uses only PyTorch's own formulas, and needs no concrete sizes.
 
         A proof that needs concrete sizes would make `torch.compile` recompile for each size.
         """
@@ -319,7 +319,7 @@ class _Walk:
         return known
 
     def _find_rows(self, node: Node, edges: _autograd.Successors, known: Known) -> None:
-        """Compute the input rows that each result of a node depends on, and add them to `known`."""
+        """Add to `known` the input rows that each result of a node depends on."""
         inputs = [
             Rows(known[edge], self.as_shape(_autograd.output_types(edge[0])[edge[1]].shape))
             if edge[0] is not None and edge in known
@@ -342,9 +342,10 @@ class _Walk:
                 known[node, number] = _join_all(site.present, shape) if span is None else span
 
     def _are_alike(self, site: Site) -> bool:
-        """Check whether all inputs of a node depend on the same rows, or all on a single row.
+        """Check whether each element of all inputs of a node depends on the same rows.
 
-        If so, recording the backward of the node cannot show a smaller dependence.
+        Also return True if all inputs together depend on at most one row. In both cases, recording
+        the backward of the node cannot show a smaller dependence.
         """
         total = join([Rows(rows.total(), ()) for rows in site.present])
         return total.are_apart(self.count) or all(

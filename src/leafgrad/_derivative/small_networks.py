@@ -35,7 +35,7 @@ _EXACT = _autograd.types_of_nodes(
     *"Add Addmm Bmm Cat Cos Div Linear Mm Mul Neg Select Sigmoid Silu Sin Slice Sub T Tanh".split(),
     "Unsqueeze",
 )
-_EXACT_TOO = _autograd.types_of_nodes(  # Labels do not suffice for a proof here.
+_EXACT_TOO = _autograd.types_of_nodes(  # The proof for these kinds needs more than labels.
     *"Exp Expand MeanBackward1 Permute Pow ReshapeAlias Softmax Split Squeeze".split(),
     *"SumBackward1 Transpose UnsafeView View".split(),
 )
@@ -92,7 +92,7 @@ class Plan(NamedTuple):
 
 
 def may_be_nested(outputs: Tensor, parts: Sequence[Tensor], rows: int) -> bool:
-    """Check whether nested passes can differentiate tensors of these types, dtypes and shapes.
+    """Check whether nested passes support the types, dtypes and shapes of these tensors.
 
     If so, only speed and precision decide between nested passes and Taylor mode. There must be a
     single channel, so `outputs` must have as many elements as there are `rows`.
@@ -236,10 +236,10 @@ _ROWS = get_args(RowsArgument)
 def keep_plan(
     request: Hashable, one: Plan, outputs: Tensor, parts: Sequence[Tensor], nodes: Sequence[Node]
 ) -> None:
-    """Cache a plan for all graphs with the same structure, unless its kinds of nodes forbid it.
+    """Cache a plan for all graphs with the same structure as that of `outputs`.
 
-    The numbers in the plan refer to `nodes`. It is cached under `request`, which stands for the
-    orders.
+    Nothing is cached if the kinds of `nodes` do not allow it. The numbers in the plan refer to
+    `nodes`. `request` is the key for the orders.
     """
     read = _read_graph(outputs, parts)
     if read is None or not _EXACT.issuperset(map(type, nodes)):

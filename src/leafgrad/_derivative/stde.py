@@ -1,7 +1,8 @@
 """The stochastic Taylor derivative estimator: high-order operators in many columns, by sampling.
 
 A pass along the graph computes ``D^k u[v, ..., v]``, the derivative of order k along a direction v.
-For random v, its mean is a differential operator. A few directions cost less than all columns.
+For random v, the mean of this derivative is a differential operator. A few directions cost less
+than all columns.
 For ``v ~ N(0, I)`` and even k, the mean is ``(k - 1)!!`` times the power k/2 of the Laplacian
 (Isserlis' theorem). For ``v = e_i`` with i drawn from d columns, it is the sum of all
 ``d^k u / d x_i^k`` divided by d.

@@ -1,8 +1,9 @@
 """Taylor mode: derivatives of any order by one forward walk along the recorded graph.
 
 A truncated Taylor series, a stack ``[K, *shape]`` of coefficients, is propagated from the inputs to
-the outputs. Each kind of node has a small rule for this. The series belongs to a truncated algebra:
-of one direction, of several columns, or of the Laplacian. The rules work for all of them.
+the outputs. Each kind of node has a small rule for this. An algebra (see `algebra`) defines which
+coefficients a series has and how they multiply: those of one direction, of several columns, or of
+the Laplacian. The rules work for all algebras.
 """
 
 from leafgrad._derivative.taylor.custom import CUSTOM, check_function, taylor_rule

@@ -4,9 +4,11 @@ A series is ``c_0 + c_1 e_1 + c_2 e_2 + ...``. Its coefficients ``[*shape]`` abo
 stack ``[K, *shape]``. The algebra defines the products of the basis elements ``e_k``:
 
     powers      e_k = t**k of one direction       e_i e_j = e_{i+j}
+    rays        the powers of several directions  as powers, 0 for different directions
     monomials   e_a = t_1**a_1 t_2**a_2 ...       e_a e_b = e_{a+b}
-    squares     e_1, ..., e_m and e_{m+1}         e_i e_i = e_{m+1} where i <= n, and else 0
+    squares     e_1, ..., e_m and e_{m+1}         e_i e_i = e_{m+1} for i <= n, otherwise 0
 
+In squares, n is the number of directions of the Laplacian, and m >= n that of first derivatives.
 A product outside the algebra does not contribute to the requested derivatives, so it is dropped.
 ``e_0 = 1`` is omitted, because its coefficient is the tensor's value, which the graph contains.
 
@@ -37,7 +39,7 @@ Indices = tuple[int, ...]  # the numbers of basis elements, in ascending order
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Algebra:
-    """The basis elements, in ascending degree, and their multiplication table.
+    """The basis elements of series, in ascending degree, and their multiplication table.
 
     Multiplying each coefficient by its degree is a derivation: like a derivative, it satisfies the
     product rule. The recurrences of elementwise functions are based on it (see `kernels.plans`).
@@ -62,9 +64,9 @@ class Algebra:
 
     @lru_cache(maxsize=1024)  # noqa: B019 (there are few algebras, and they are cached)
     def generated(self, indices: Indices) -> Indices:
-        """Return the indices that a function of a series has, if the series has these `indices`.
+        """Return the indices of an elementwise function of a series with these `indices`.
 
-        These are `indices` and the indices of all their products.
+        They are `indices` and the indices of all their products.
         """
         found = set(indices)
         grown = found

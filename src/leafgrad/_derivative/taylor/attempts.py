@@ -14,8 +14,8 @@ result is infinite. So the first attempts have a large bias. A check of the coef
     double        > 2     double precision, bias 100  double precision, bias 600
 
 If all of these fail, for example because the rows differ widely in size, a `search` starts at bias
-600 and goes down in steps of 900 bits. This is nearly the whole range of double precision above
-one. Each row uses the first scale that fits.
+600 and goes down in steps of 900. Numbers above one in double precision are below 2**1024, so a
+step covers nearly all of them. Each row uses the first scale that fits.
 """
 
 from __future__ import annotations
@@ -36,11 +36,12 @@ _MOST = 2.0**_STEP
 
 
 class Room(NamedTuple):
-    """Limits for the coefficients of the outputs that exclude overflow and underflow before them.
+    """Limits for the coefficients of the outputs.
 
-    An intermediate overflow gives infinity or NaN, which stays until the end. An intermediate
-    underflow gives zero or an inexact number, and a large factor afterwards can hide it. But such a
-    factor would be large enough to violate the upper limit.
+    If the limits hold, no intermediate coefficient has overflowed or underflowed. An intermediate
+    overflow gives infinity or NaN, which stays until the end. An intermediate underflow gives zero
+    or an inexact number, and a large factor afterwards can hide it. But such a factor would be
+    large enough to violate the upper limit.
 
     Attributes:
         lowest: The lower limit of the requested coefficients.
@@ -53,7 +54,7 @@ class Room(NamedTuple):
     large: float = 0
 
     def holds(self, coefficients: Tensor, asked: Tensor, values: Tensor, dims: list[int]) -> Tensor:
-        """Return a mask ``[*batch]`` of the rows of coefficients that satisfy the limits.
+        """Return a mask ``[*batch]`` that is true for rows whose coefficients satisfy the limits.
 
         Args:
             coefficients: All coefficients, ``[K, *batch, *channels]``.
@@ -97,15 +98,19 @@ def attempts(dtype: torch.dtype, factorial: int, order: int) -> tuple[Attempt, A
 
 @lru_cache(maxsize=256)
 def search(factorial: int, order: int) -> tuple[Attempt, ...]:
-    """Return the attempts to make if the first two fail, from the largest bias to the smallest."""
+    """Return the attempts to make if the first two fail, from the largest bias to the smallest.
+
+    `order` is the highest order, and `factorial` its derivative divided by its coefficient.
+    """
     biases = range(600, min(-300, -64 * order) - 1, -_STEP)
     scales = (_make_scale(torch.float64, factorial, order, bias) for bias in biases)
     return tuple(Attempt(scale, Room(0, _MOST)) for scale in scales)
 
 
 def _make_scale(dtype: torch.dtype, factorial: int, order: int, bias: int) -> Scale:
-    """Return a scale: with it, the coefficient of this order is its derivative times 2**bias.
+    """Return a scale for which the coefficient of this order is its derivative times 2**bias.
 
-    `factorial` is the derivative divided by the unscaled coefficient.
+    `factorial` is the derivative divided by the unscaled coefficient. The product is not exact,
+    because the exponent of the scale is rounded to an integer.
     """
     return Scale(dtype, (round((math.log2(factorial) + bias) / order),))

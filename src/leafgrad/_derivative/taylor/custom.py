@@ -165,7 +165,9 @@ def _check_series(
 
 
 def _is_rounded(dtype: torch.dtype, wanted: torch.dtype, known: Sequence[Series]) -> bool:
-    """Check whether a rule's series is less precise than both its arguments and the output.
+    """Check whether a rule returned a series with a dtype that loses digits.
+
+    The series must be as precise as the output or as the most precise argument of the rule.
 
     `dtype` is that of the series, `wanted` that of the output, and `known` contains the arguments.
     """

@@ -42,7 +42,7 @@ from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 
 class Moved(NamedTuple):
-    """The n indices of first order. The first belong to directions, the others to columns.
+    """What the n indices of first order stand for: first the directions, then the columns.
 
     Attributes:
         indices: The n indices.
@@ -123,9 +123,9 @@ class Taylor(NamedTuple):
         return {order: torch.stack([found[n] for n in places[order]]) for order in orders}
 
     def records_itself(self) -> bool:
-        """Check whether reverse passes along the path record their graph, or need not.
+        """Check whether reverse passes along the path record their graph as far as required.
 
-        They need not record it if `create_graph` is false.
+        Without `create_graph`, no graph is required, so the result is True.
         """
         return not self.create_graph or _autograd.all_twice_differentiable(self.path.nodes)
 
@@ -144,10 +144,11 @@ class Taylor(NamedTuple):
         return modes
 
     def _in_range(self, algebra: Algebra, moved: Moved, asked: Factorials) -> dict[int, Tensor]:
-        """Return the coefficients in `asked` times their factorials, each of the shape of outputs.
+        """Return the derivatives for the coefficients in `asked`, each in the shape of outputs.
 
-        `asked` maps the index of a coefficient to its factorial. If a coefficient overflows or
-        underflows, repeat the computation with another scale.
+        `asked` maps the index of a coefficient to its factorial, the factor between coefficient and
+        derivative. If a coefficient overflows or underflows, the computation is repeated with
+        another scale.
         """
         unsupported_if(_autograd.has_tangent(self.outputs), "tangent")
         # Compute with the first scale.
@@ -225,9 +226,9 @@ class Taylor(NamedTuple):
         return seed.changed(seed.stack[:0], indices=()) if found is None else found
 
     def _units(self, moved: Moved, dtype: torch.dtype) -> Tensor:
-        """Return the directions of all indices of first order, ``[n, *batch, *columns]``.
+        """Return the coefficients of the seed without scale, ``[n, *batch, *columns]``.
 
-        The direction of a column is its unit vector.
+        There is one for each index of first order: its direction, or the unit vector of its column.
         """
         row, device = tuple(self.inputs.shape[self.batch :]), self.inputs.device
         units = _units(moved.columns, row, self.batch, dtype, device)
@@ -262,7 +263,7 @@ class Taylor(NamedTuple):
 
 @lru_cache(maxsize=256)
 def _plan(orders: frozenset[MultiIndex]) -> tuple[Algebra, dict[MultiIndex, int], Moved]:
-    """Return the algebra for these orders, the index of each multi-index in it, and the columns."""
+    """Return the algebra for these orders, the index of each multi-index in it, and the `Moved`."""
     indices = closure(orders)
     place = {index: number for number, index in enumerate(basis_of(indices))}
     pairs = sorted((place[index], index.index(1)) for index in indices if sum(index) == 1)

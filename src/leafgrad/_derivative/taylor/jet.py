@@ -212,7 +212,7 @@ _OF_A_MATRIX = 2  # the number of axes of a matrix
 
 
 def _dims(value: Tensor, dim: int | Sequence[int] | None) -> list[int]:
-    """Return the axes `dim` of a value ``[*shape]`` as a list, all axes if `dim` is None."""
+    """Convert the argument `dim` to a list of axes: all axes of `value` if it is None or empty."""
     dims = [dim] if isinstance(dim, int) else [*(dim or ())]
     return dims or [*range(value.dim())]
 
@@ -244,9 +244,9 @@ def add(one: Series | None, two: Series | None) -> Series | None:
 
 
 def multiply(one: Jet, two: Jet) -> Series | None:
-    """Return the series ``[K, *shape]`` of a product: ``a_0 b_k + a_k b_0 + sum_j a_j b_{k-j}``.
+    """Return the series ``[K, *shape]`` of the product of two jets, None if it is zero.
 
-    Return None, which stands for zero, if both jets have no series.
+    For jets a and b, coefficient k is ``a_0 b_k + a_k b_0 + sum_j a_j b_{k-j}``.
     """
     if one.series is not None and two.series is not None and one.series is not two.series:
         product = one.series.times_series(one.value, two.value, two.series)
@@ -261,7 +261,10 @@ def multiply(one: Jet, two: Jet) -> Series | None:
 
 
 def square(value: Tensor, series: Series) -> Series:
-    """Return the series ``[K, *shape]`` of the square: ``2 a_0 a_k + sum_j a_j a_{k-j}``."""
+    """Return the series ``[K, *shape]`` of the square of a jet a.
+
+    Its value a_0 is `value`. Coefficient k is ``2 a_0 a_k + sum_j a_j a_{k-j}``.
+    """
     return series.scaled(2 * value).plus_product(series, series)
 
 
@@ -339,50 +342,53 @@ def cos_from(argument: Tensor, series: Series) -> Series:
 
 
 def reciprocal_from(result: Tensor, series: Series) -> Series:
-    """Return the series of ``1 / x``, whose value ``[*shape]`` is `result`, from that of x.
+    """Return the series of ``1 / x`` from the series of x.
 
-    For the value r of the result and the series h of x, it is ``r (1 / (1 + r h) - 1)``.
+    For the value r of ``1 / x``, which is `result`, and the series h, it is
+    ``r (1 / (1 + r h) - 1)``.
     """
     return inverse_of(series.scaled(result)).scaled(result)
 
 
 def sqrt_from(result: Tensor, series: Series) -> Series:
-    """Return the series of ``sqrt(x)``, whose value ``[*shape]`` is `result`, from that of x.
+    """Return the series of ``sqrt(x)`` from the series of x.
 
-    For the value r of the result and the series h of x, it is ``r (sqrt(1 + h / r**2) - 1)``.
+    For the value r of ``sqrt(x)``, which is `result`, and the series h, it is
+    ``r (sqrt(1 + h / r**2) - 1)``.
     """
     inverse = result.reciprocal()  # Applied twice below, because its square may overflow.
     return root_of(series.scaled(inverse).scaled(inverse)).scaled(result)
 
 
 def rsqrt_from(result: Tensor, series: Series) -> Series:
-    """Return the series of ``1 / sqrt(x)``, whose value ``[*shape]`` is `result`, from that of x.
+    """Return the series of ``1 / sqrt(x)`` from the series of x.
 
-    For the value r of the result and the series h of x, it is ``r (1 / sqrt(1 + r**2 h) - 1)``.
+    For the value r of ``1 / sqrt(x)``, which is `result`, and the series h, it is
+    ``r (1 / sqrt(1 + r**2 h) - 1)``.
     """
     return inverse_of(root_of(series.scaled(result).scaled(result))).scaled(result)
 
 
 def tanh_from(result: Tensor, series: Series) -> Series:
-    """Return the series of tanh of a series; `result`, ``[*shape]``, is the value of the tanh."""
+    """Return the series of ``tanh(x)`` from the series of x. `result` is the value of it."""
     if series.dtype.is_complex:  # 2 sigmoid(2 h) - 1
         return sigmoid_from((result + 1) / 2, series.scaled(2)).scaled(2)
     return series.apply(sigmoidal.tanh_derivative, result)
 
 
 def sigmoid_from(result: Tensor, series: Series) -> Series:
-    """Return the series of the logistic function; `result`, ``[*shape]``, is its value."""
+    """Return the series of ``sigmoid(x)`` from the series of x. `result` is the value of it."""
     if series.dtype.is_complex:  # s / (s + (1 - s) exp(-h))
         return reciprocal_from(result, exp_of(-series).scaled((1 - result) / result))
     return series.apply(sigmoidal.sigmoid_derivative, result)
 
 
 def softmax_from(result: Tensor, x: Series, dims: Sequence[int]) -> Series:
-    """Return the series ``[K, *shape]`` of a softmax s along `dims`; `result` is its value.
+    """Return the series ``[K, *shape]`` of a softmax along `dims`, from the series h of its input.
 
-    Let m be the mean of h with weights s, t = ``s (exp(h - m) - 1)``, and T the sum of t along the
-    axes, where h is the series `x`. The result is ``(s + t) / (1 + T) - s``. Subtracting m does not
-    change it, but keeps the exponentials small.
+    Let s be the value of the softmax (`result`), and m the mean of h with the weights s. Let
+    t = ``s (exp(h - m) - 1)``, and T the sum of t along the axes. The returned series is
+    ``(s + t) / (1 + T) - s``. Subtracting m does not change it, but keeps the exponentials small.
     """
     if not x.indices:
         return x

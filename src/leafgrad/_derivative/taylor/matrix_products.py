@@ -33,7 +33,11 @@ def constant_times(matrix: Tensor, x: Series) -> Series:
 
 
 def product(one: Tensor, x: Series, two: Tensor, y: Series) -> Series:
-    """Return the product ``[K, ..., a, c]`` of two matrices: values one and two, series x and y."""
+    """Return the series ``[K, ..., a, c]`` of the product of two matrices.
+
+    The first matrix has the value `one` and the series `x`, the second the value `two` and the
+    series `y`.
+    """
     linear = times_constant(x, two) + constant_times(one, y)
     mixed = _multiply_series(x, y, linear)
     return linear if mixed is None else linear + mixed
@@ -61,5 +65,5 @@ def _multiply_series(x: Series, y: Series, linear: Series) -> Series | None:
 
 
 def joined(parts: list[Tensor], dim: int) -> Tensor:
-    """Return parts ``[..., n_i, ...]`` joined along an axis: ``[..., sum n_i, ...]``."""
+    """Return parts ``[..., n_i, ...]`` joined along the axis `dim`: ``[..., sum n_i, ...]``."""
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim)

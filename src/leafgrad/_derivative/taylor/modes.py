@@ -1,4 +1,4 @@
-"""Run a function in a mode of PyTorch, independent of the mode of the caller."""
+"""Run a function in the PyTorch mode that it needs, whatever mode the caller is in."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def run_in(
 
 
 def recording(*_: object, **__: object) -> AbstractContextManager[Any] | None:
-    """Return a context in which PyTorch records operations and tensors have version counters.
+    """Return a context with grad mode on and inference mode off, or None if both are so already.
 
-    Return None if this is already so.
+    In this context, PyTorch records operations, and tensors have version counters.
     """
     if torch.is_grad_enabled() and not torch.is_inference_mode_enabled():
         return None

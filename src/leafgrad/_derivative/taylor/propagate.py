@@ -98,9 +98,9 @@ def check_results(
 
 
 def results_of(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Sequence[Series | None]:
-    """Apply the rule of a node.
+    """Return the series ``[K, *its shape]`` of each result of a node, computed by its rule.
 
-    Return the series ``[K, *its shape]`` of each result, None for zero.
+    A series is None if it is zero. Raise `Unsupported` if the rule does not apply.
     """
     try:
         if not rule.is_for_complex:
@@ -143,9 +143,9 @@ def _fit_series(step: Step, series: Series, result: _autograd.TensorType) -> Ser
 
 
 def _describe(node: Node) -> str:
-    """Return a sentence about a node that has no rule.
+    """Return a sentence that says which operation has no rule.
 
-    For a custom function, it names the source line, because the user can register a rule for it.
+    For a user's custom function, it contains the source line and suggests to register a rule.
     """
     name, function = _autograd.node_name(node), _autograd.forward_class(node)
     if function is None:

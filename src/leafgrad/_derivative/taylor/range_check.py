@@ -34,7 +34,10 @@ class RangeCheck(NamedTuple):
     asked: Factorials
 
     def fits(self, found: Series, room: Room) -> bool:
-        """Check whether all rows of the series ``[K, *batch, *channels]`` satisfy the limits."""
+        """Check whether all rows of the series ``[K, *batch, *channels]`` satisfy the limits.
+
+        Rows with NaN in the outputs always do.
+        """
         return self.fits_plainly(found, room) or bool(self.rows_that_fit(found, room).all())
 
     def fits_plainly(self, found: Series, room: Room) -> bool:
@@ -51,7 +54,10 @@ class RangeCheck(NamedTuple):
         return self._part(found.indices, sizes).min().item() >= room.lowest
 
     def rows_that_fit(self, found: Series, room: Room) -> Tensor:
-        """Return a mask ``[*batch]``: which rows satisfy the limits or have NaN in the outputs."""
+        """Return a mask ``[*batch]`` that is true for rows that satisfy the limits.
+
+        It is also true for rows with NaN in the outputs, because no scale can help there.
+        """
         part, shape = self._part(found.indices, found.stack), self.outputs.shape
         dims = [0, *range(1 + self.batch, 1 + len(shape))]
         values = self.outputs.unsqueeze(0)

@@ -1,4 +1,4 @@
-"""The Taylor rule of a kind of node, and the step (one node of the walk) that it is called with.
+"""The Taylor rule of a kind of node, and the `Step` with which the walk calls it at a node.
 
 A rule takes the step and, for each input x_i of the operation y = F(x_1, ...), a series h_i
 ``[K, *shape of x_i]`` or None for zero. It returns the series ``F(a + h) - F(a)``,
@@ -111,7 +111,7 @@ class Step(NamedTuple):
         return dim - len(self.shape) if dim >= 0 else dim
 
     def dims(self, x: Series) -> list[int]:
-        """Return the saved axes of ``[K, *shape]`` as negative numbers; all if none are saved."""
+        """Return the axes of `x` that the node saved, as negative numbers. None saved means all."""
         dims = self.saved("dim")
         dims = [dims] if isinstance(dims, int) else dims
         return [x.from_end(dim) for dim in dims or range(x.ndim)]

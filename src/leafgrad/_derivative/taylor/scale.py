@@ -48,7 +48,7 @@ class Scale(NamedTuple):
         return _by_row(self.rows, units, [(2.0**exponent,) for exponent in self.exponents], 1)
 
     def derivative(self, coefficient: Tensor, factorial: int, degree: int) -> Tensor:
-        """Return the derivative whose scaled coefficient is `coefficient`, ``[*batch, *channels]``.
+        """Return the derivative for a scaled coefficient ``[*batch, *channels]`` of this degree.
 
         It is the coefficient times its factorial, with the scale removed.
         """

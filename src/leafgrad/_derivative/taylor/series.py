@@ -132,7 +132,7 @@ class Series:
         return wide.changed(wide.stack * factor)
 
     def _multiplied(self, number: float) -> Series:
-        """Return the product with a number. It is merged into fused layers not computed yet."""
+        """Return the product with a number. If the stack is not computed yet, store the number."""
         if number == 1:
             return self
         source = self.source
@@ -214,7 +214,7 @@ class Series:
         return one.changed(stack, indices=indices)
 
     def narrowed(self, dim: int, start: int, length: int) -> Series:
-        """Return the positions ``start : start + length`` of the axis `dim` of ``[K, *shape]``."""
+        """Return the series at the positions ``start : start + length`` of the axis `dim`."""
         if (start, length) == (0, self.shape[dim]):
             return self
         shape = list(self.shape)
@@ -223,16 +223,16 @@ class Series:
         return self.changed(self.full(dim).narrow(dim, start, length), shape=shape)
 
     def selected(self, dim: int, place: int) -> Series:
-        """Return the position `place` of the axis n: ``[K, ..., n, ...]`` to ``[K, ..., ...]``."""
+        """Return the series at position `place` of the axis `dim`. The result lacks this axis."""
         dim = self.from_end(dim)
         shape = list(self.shape)
         del shape[dim]
         return self.changed(self.full(dim).select(dim, place), shape=shape)
 
     def part(self, index: object) -> Series:
-        """Index each coefficient ``[*shape]`` by integers, slices, ``...`` and None.
+        """Return the part of the series that `index` selects from a tensor ``[*shape]``.
 
-        Raise TypeError for any other index.
+        The index may contain integers, slices, ``...`` and None. Raise TypeError for any other.
         """
         index = index if isinstance(index, tuple) else (index,)
         kinds = {int, slice, EllipsisType, NoneType}
@@ -250,7 +250,7 @@ class Series:
         return self.changed(total, shape=[sizes[n] for n in range(self.ndim) if n not in gone])
 
     def permuted(self, dims: Sequence[int]) -> Series:
-        """Return ``[K, *shape]`` with the axes of its shape in the order `dims`."""
+        """Return the series with its axes in the order `dims`. The axis K stays the first one."""
         dims = [dim % self.ndim for dim in dims]
         return self.changed(
             self.stack.permute(0, *(dim + 1 for dim in dims)),
@@ -289,7 +289,7 @@ class Series:
     def apply(
         self, derivative_of_value: DerivativeOfValue, value: Tensor, *, is_of_argument: bool = False
     ) -> Series:
-        """Return a sigmoidal function of this series (see `sigmoidal`), in the same shape.
+        """Return tanh or the logistic function of this series (see `sigmoidal`), in the same shape.
 
         `value` is the value at order 0 of the result, or of the argument if `is_of_argument` is
         true.
@@ -297,14 +297,18 @@ class Series:
         return self._then(lambda plan: Sigmoidal(plan, derivative_of_value, is_of_argument), value)
 
     def compose(self, derivatives: Derivatives, value: Tensor) -> Series:
-        """Return the elementwise function with these derivatives, in the same shape.
+        """Return an elementwise function of this series, in the same shape.
 
-        `value` is the argument at order 0.
+        `derivatives` yields the derivatives of the function (see `composed`). `value` is the value
+        at order 0 of the argument, which this series belongs to.
         """
         return self._then(lambda plan: Composed(plan, derivatives), value)
 
     def _then(self, function: Callable[[Recurrence], Layer], value: Tensor) -> Series:
-        """Return a series ``[N, *shape]`` with one more fused layer, computed on first use."""
+        """Return the series ``[N, *shape]`` after one more fused layer, computed on first use.
+
+        `function` returns the layer for a plan, and `value` is the value that the layer reads.
+        """
         if not self.indices:
             return self
         plan = recurrence(self.algebra, self.indices)

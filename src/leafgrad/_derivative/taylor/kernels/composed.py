@@ -112,10 +112,10 @@ class Composed(NamedTuple):
         return to_value, vjp(self.plan.product, 0, slope, gradient, start=own)
 
     def _first_and_slope(self, value: Tensor, argument: Tensor) -> tuple[Term, Tensor]:
-        """Return F', ``[*shape]``, and the series s ``[N, *shape]`` of the derivative.
+        """Return the derivative ``F' + s`` as F', ``[*shape]``, and the series s, ``[N, *shape]``.
 
-        The derivative is ``F' + s``, with respect to the argument's coefficients. So it contains
-        the factor `inner`, which a derivative with respect to the argument's value does not.
+        It is the derivative with respect to the argument's coefficients. So it contains the factor
+        `inner`, which the derivative with respect to the argument's value does not contain.
         """
         first, *others = self._terms(value, self.plan.algebra.order + 1)
         terms = [(tensor, factor * d) for d, (tensor, factor) in enumerate(others, start=2)]

@@ -44,9 +44,9 @@ def holomorphic(backward: Callable[..., Any]) -> Callable[..., Any]:
 def contract(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None = None
 ) -> Tensor:
-    """Return `start` plus the sums of products for the stack in `slot`.
+    """Return the stack in `slot`: `start` plus the products of the stacks in the other two slots.
 
-    The products are those of a plan. The other two stacks are the factors.
+    The plan says which coefficients are multiplied, and to which coefficient a product is added.
 
     Args:
         plan: The products to sum.
@@ -119,7 +119,10 @@ def _contract_into(
 def vjp(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None = None
 ) -> Tensor:
-    """Do what `contract` does, with the same shapes. Also accept a batch of gradients (vmap)."""
+    """Return what `contract` returns for the same arguments. Also accept batched gradients (vmap).
+
+    A backward calls this to compute the gradient of a stack (a vector-Jacobian product).
+    """
     if _autograd.is_batch(first) or _autograd.is_batch(second):
         return _contract_out_of_place(plan, slot, first, second, start)
     return contract(plan, slot, first, second, start)
@@ -246,7 +249,7 @@ def elementwise_vjp(plan: Recurrence, slope: Tensor, gradient: Tensor) -> Tensor
 
 
 def sum_to_shape(gradient: Tensor, shape: torch.Size) -> Tensor:
-    """Sum a gradient along the axes that were broadcast, and return it in this shape."""
+    """Return a gradient in the given shape, summed along the axes that were broadcast."""
     return gradient if gradient.shape == shape else gradient.sum_to_size(shape)
 
 

@@ -110,7 +110,7 @@ def of_erf(value: Tensor) -> Iterator[Term]:
 def of_softplus(value: Tensor, threshold: float) -> Iterator[Term]:
     """Yield the derivatives of softplus, elementwise: the logistic function and its derivatives.
 
-    Above the threshold, yield 1 and zeros.
+    For x above the threshold, yield 1, and zeros for the higher derivatives.
     """
     most = torch.full_like(value, 2 * _LOGISTIC_IS_ZERO)
     far: Tensor = torch.ops.aten.threshold_backward(most, value, threshold)
@@ -154,7 +154,7 @@ def _gated(value: Tensor, gates: Iterator[Tensor]) -> Iterator[Term]:
 def _tanh_of_softplus(value: Tensor) -> Iterator[Tensor]:
     """Yield ``t = tanh(softplus(x))`` and its derivatives, up to the fifth, elementwise.
 
-    With the logistic function at x, s, and at -x, c,
+    With ``s = sigmoid(x)`` and ``c = sigmoid(-x)``,
 
         t = (s + s c) / (1 + c**2),   t' = s (2 c / (1 + c**2))**2,   t'' = t' a,   a = c - 2 t s.
 

@@ -40,7 +40,7 @@ _WORTHWHILE = 1 << 17
 
 
 def is_near_one(number: float) -> bool:
-    """Check whether a factor is so close to one that low powers of it are unlikely to overflow."""
+    """Check whether a factor is so close to one that its low powers are unlikely to overflow."""
     return 1 / _FAR <= abs(number) <= _FAR
 
 
@@ -68,7 +68,7 @@ class FusedLayers:
         self.factor = factor
 
     def then(self, layer: Layer, tensor: Tensor) -> FusedLayers:
-        """Return these layers followed by `layer`. `tensor` is its matrix or value."""
+        """Return these layers followed by `layer`, whose matrix or value is `tensor`."""
         factor = self.factor
         if factor != 1 and isinstance(layer, Sigmoidal):
             return FusedLayers(self.stack, (layer,), (tensor,))
@@ -219,7 +219,10 @@ class _RowBlock:
         return g
 
     def _input(self, number: int) -> Any:
-        """Return the input coefficients of layer `number`, None if they were not saved."""
+        """Return the input coefficients of layer `number`.
+
+        Return None if they are the output of a matrix product that was not saved.
+        """
         if number == 0:
             return self.start
         return self._output(number - 1)
@@ -236,7 +239,7 @@ class _RowBlock:
 
 
 def _plus_product(total: Tensor | None, x: Tensor, gradient: Tensor, matrix: Tensor) -> Tensor:
-    """Return `total` plus the gradient of `matrix`, ``[columns, others]``, with the same strides.
+    """Return `total` plus the gradient of `matrix`, with the shape and strides of `matrix`.
 
     Args:
         total: ``[columns, others]``, modified in place, or None for zero.
@@ -252,15 +255,12 @@ def _plus_product(total: Tensor | None, x: Tensor, gradient: Tensor, matrix: Ten
 
 
 def _plus(total: Tensor | None, one: Tensor, two: Tensor) -> Tensor:
-    """Return ``total + one @ two``, of shapes ``[a, c]``, ``[a, b]`` and ``[b, c]``.
-
-    If `total` is None, return only the product. Otherwise modify `total` in place.
-    """
+    """Return ``total + one @ two``, where `total` is modified in place, or None for zero."""
     return one @ two if total is None else total.addmm_(one, two)
 
 
 def _states(layers: Layers, start: Tensor, tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Recompute the layers. Return `start` and the output ``[n, *rows, columns]`` of each layer."""
+    """Return `start` and the recomputed output ``[n, *rows, columns]`` of each layer."""
     states = [start]
     for layer, tensor in zip(layers, tensors, strict=True):
         x = states[-1]
@@ -292,8 +292,9 @@ def _record_backward(
 def _row_slices(layers: Layers, start: Tensor, tensors: Sequence[Tensor]) -> list[slice | None]:
     """Return slices of the rows, so short that their coefficients fit into the cache of a core.
 
-    Return ``[None]``, for all rows at once, on other devices than a CPU, while a compiler traces
-    the operations, or if a value does not have the axes ``[*rows, columns]`` of the coefficients.
+    Return ``[None]``, which means all rows at once, if slices do not help or are not possible: for
+    few rows, on other devices than a CPU, while a compiler traces the operations, or if a value
+    does not have the axes ``[*rows, columns]`` of the coefficients.
     """
     functions = [
         (layer.plan.size, value) for layer, value in zip(layers, tensors, strict=True) if layer

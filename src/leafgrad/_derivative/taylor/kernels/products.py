@@ -24,8 +24,8 @@ Span = range | int  # the places of several successive coefficients in a stack, 
 class ProductRun(NamedTuple):
     """A run of products, which one operation on slices of the stacks can compute.
 
-    The places of one stack are fixed (an int) and those of the other two are ranges, or all three
-    are ints.
+    For one of the stacks, the run has a single place (an int). For the other two, it has a range of
+    places, or also a single one.
 
     Attributes:
         out: The places of the results.
@@ -94,13 +94,13 @@ def _runs(products: Collection[Product], fixed: int) -> Iterator[list[Product]]:
 
 
 def _next(product: Product, fixed: int) -> Product:
-    """Return the product that follows `product` in a run whose place number `fixed` is fixed."""
+    """Return the product that follows `product` in a run: all places but `fixed` increase by 1."""
     left, right, out = (place + (number != fixed) for number, place in enumerate(product[:3]))
     return Product(left, right, out, product.weight)
 
 
 def _parts(run: list[Product], written: set[int]) -> Iterator[list[Product]]:
-    """Split a run into parts. The places of `out` in a part are all in `written`, or none is."""
+    """Split a run into parts: in each, either all places of `out` are in `written`, or none is."""
     part = run[:1]
     for product in run[1:]:
         if (product[2] in written) != (part[-1][2] in written):
@@ -140,7 +140,10 @@ class StackViews(dict[Span, Tensor]):
         return part
 
     def scaled(self, span: Span, factor: Tensor) -> StackViews:
-        """Return the coefficients in `span` times a factor ``[*shape]``, under the same places."""
+        """Return views of the coefficients in `span` times a factor ``[*shape]``.
+
+        The keys are the same places as in this stack.
+        """
         stack = self[span] * factor
         found = StackViews(stack, _places(span, 1)[0])
         found[span] = stack
@@ -172,7 +175,7 @@ class TracedCoefficients(StackViews):
         return torch.zeros_like(self.stack[0])
 
     def scaled(self, span: Span, factor: Tensor) -> StackViews:
-        """Do what `StackViews.scaled` does, on ``[K, *shape]``."""
+        """Return the coefficients in `span` times a factor ``[*shape]``, with the same keys."""
         found = TracedCoefficients(self.stack, self.size)
         found.update({place: self[place] * factor for place in _places(span, 1)})
         return found
@@ -180,7 +183,10 @@ class TracedCoefficients(StackViews):
     def add(
         self, left: StackViews, right: StackViews, table: tuple[ProductRun, ...], weight: float
     ) -> None:
-        """Do what `add_products` does, with this object as `out`."""
+        """Add ``weight * left_a * right_b`` to coefficient c of this object, for a whole table.
+
+        See `add_products`.
+        """
         for to, one, other, count, is_first, _ in table:
             size = max(len(span) if isinstance(span, range) else 1 for span in (to, one, other))
             written = set() if is_first else {*_places(to, size)}
@@ -219,8 +225,8 @@ def common_shape(one: Sequence[int], two: Sequence[int]) -> Sequence[int]:
 def keep_where(sign: Tensor, kept: Tensor) -> Tensor:
     """Return `kept` where `sign`, ``[*shape]``, is positive, and zero elsewhere.
 
-    The two are broadcast. This calls the backward of ReLU, because `torch.where` takes 25 times as
-    long.
+    The two are broadcast. This calls the operator of ReLU's backward, because `torch.where` takes
+    25 times as long.
     """
     result: Tensor = torch.ops.aten.threshold_backward(kept, sign, 0)
     return result

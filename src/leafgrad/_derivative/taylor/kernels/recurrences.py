@@ -1,7 +1,7 @@
-"""Elementwise functions of a series h above order 0, computed degree by degree.
+"""Elementwise functions of a series h without a value (h_0 = 0), computed degree by degree.
 
 The stack of h is ``[n, *shape]`` and that of the solution ``[N, *shape]`` (see `plans`). In one
-direction, where places are powers and h_0 = 0, the recurrences are
+direction, where places are powers, the recurrences are
 
     exp       y = exp(h) - 1       k y_k = k h_k + sum_{j<k} j h_j y_{k-j}
     inverse   y = 1 / (1 + h) - 1    y_k = -h_k - sum_{j<k} h_j y_{k-j}

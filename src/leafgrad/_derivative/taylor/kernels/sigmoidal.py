@@ -1,4 +1,4 @@
-"""tanh and the logistic function of a series: their derivative is a quadratic polynomial in them.
+"""tanh and the logistic function of a series, whose derivatives are quadratic polynomials in them.
 
 A stack ``[N, *shape]`` holds the coefficients of the result y above order 0. Its value at order 0,
 ``[*shape]``, is stored separately. The derivative is ``s(y) = 1 - y**2`` for tanh and
@@ -147,23 +147,26 @@ class Sigmoidal(NamedTuple):
 
 
 def tanh_derivative(value: Tensor) -> tuple[Tensor, Tensor]:
-    """Return v and m of tanh for its values ``[*shape]`` (see the module)."""
+    """Return v and m of tanh (see the module docstring) for values of tanh."""
     one = number(1.0, value.dtype, value.device)
     return torch.addcmul(one, value, value, value=-1), value
 
 
 def sigmoid_derivative(value: Tensor) -> tuple[Tensor, Tensor]:
-    """Return v and m of the logistic function for its values ``[*shape]`` (see the module)."""
+    """Return v and m of the logistic function (see the module docstring) for its values."""
     return torch.addcmul(value, value, value, value=-1), value - 0.5
 
 
 def sigmoid_derivative_at(argument: Tensor) -> tuple[Tensor, Tensor]:
-    """Return v and m of the logistic function at arguments ``[*shape]`` (see the module)."""
+    """Return v and m of the logistic function (see the module docstring) for its arguments.
+
+    This loses no digits where the function is close to 1.
+    """
     return argument.sigmoid() * (-argument).sigmoid(), (argument / 2).tanh() / 2
 
 
 def _falls(degree: Degree, middle: Tensor, y: StackViews) -> StackViews:
-    """Return the f_k of one degree, ``[len(degree.span), *shape]`` (see the module).
+    """Return the f_k (see the module docstring) of one degree, ``[len(degree.span), *shape]``.
 
     They depend on the y_j up to this degree and on m, which is `middle`, ``[*shape]``.
     """

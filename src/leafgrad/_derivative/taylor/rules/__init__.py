@@ -7,7 +7,8 @@ A rule is called with a `Step`, which describes the node, and with the series of
 operation: a stack ``[K, *shape]``, or None if the input does not depend on the inputs of the
 derivative. It returns the series of the result, in the shape `step.shape`. For a function F this is
 ``F(a + h) - F(a)``, where a is the value that the node saved and h the series. "Return the
-exponential" in a docstring means this difference. No rule depends on the algebra.
+exponential" in a docstring means this difference. "The saved axis" is the axis that the node saved,
+an argument of its operation. No rule depends on the algebra.
 """
 
 from __future__ import annotations

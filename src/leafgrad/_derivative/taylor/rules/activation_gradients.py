@@ -16,7 +16,7 @@ from leafgrad._derivative.taylor.unsupported import unsupported_if
 
 
 def _times(slope: Callable[[Step, Jet], Jet], name: str = "self") -> Rule:
-    """Return the rule of a product, elementwise, of the gradient and a slope.
+    """Return the rule of the elementwise product of a gradient and the slope of an activation.
 
     `slope` computes the slope from the value that the node saved under `name`.
     """
@@ -33,30 +33,37 @@ def _times(slope: Callable[[Step, Jet], Jet], name: str = "self") -> Rule:
 
 
 def _of_softplus(step: Step, x: Jet) -> Jet:
-    """Return the slope of softplus, elementwise: the logistic function, above the threshold 1."""
+    """Return the slope of softplus, elementwise.
+
+    It is 1 where ``beta x`` is above the threshold, and ``sigmoid(beta x)`` elsewhere.
+    """
     beta: float = step.saved("beta")
     scaled = x * beta
     return scaled.sigmoid().where(scaled.value <= step.saved("threshold"), 1)
 
 
 def _of_elu(step: Step, x: Jet) -> Jet:
-    """Return the slope of ELU, elementwise: constant above zero, an exponential below."""
+    """Return the slope of ELU, elementwise: a constant above zero, an exponential below it."""
     unsupported_if(step.saved("is_result"), "in-place")
     scale: float = step.saved("scale")
     inner: float = step.saved("input_scale")
-    # The branch that is not used must not overflow. At zero, PyTorch's second derivative is zero.
+    # Clamp x, so that the exponential does not overflow where it is not used. At zero, PyTorch's
+    # second derivative is zero.
     falling = Jet(x.value.clamp(max=0), x.series and x.series.masked(x.value < 0))
     depth: float = scale * inner * step.saved("alpha")
     return ((falling * inner).exp() * depth).where(x.value <= 0, scale)
 
 
 def _threshold(step: Step, gradient: Series | None, _: Series | None) -> Series | None:
-    """Return the gradient, elementwise, with zeros where the value is not above the threshold."""
+    """Return `gradient` with zeros where the saved value is not above the threshold."""
     return gradient and gradient.masked(step.tensor("self") > step.saved("threshold"))
 
 
 def _softmax(step: Step, gradient: Series | None, result: Series | None) -> Series | None:
-    """Return the gradient of a softmax s, in its shape: ``s (g - sum(s g))``."""
+    """Return the gradient of a softmax's input, in its shape: ``s (g - sum(s g))``.
+
+    Here s is the softmax and g the gradient of s.
+    """
     dim, shares = step.result_dim(), step.jet("output", result)
     if result is None:
         mean = gradient and gradient.scaled(shares.value).summed([dim], keepdim=True)

@@ -21,7 +21,10 @@ from leafgrad._derivative.taylor.series import Series
 
 
 def _bessel(number: int, *, is_scaled: bool) -> Propagate:
-    """Return the rule of I_0 or I_1, elementwise; if `is_scaled`, times ``exp(-|x|)``."""
+    """Return the elementwise rule of I_0 or I_1, as `number` says.
+
+    If `is_scaled` is true, the function is multiplied by ``exp(-|x|)``.
+    """
 
     def rule(step: Step, x: Series) -> Series:
         value, order = step.tensor("self"), x.algebra.order
@@ -40,8 +43,11 @@ def _bessel(number: int, *, is_scaled: bool) -> Propagate:
 
 
 def _functions(value: Tensor, last: int, *, is_scaled: bool) -> list[Tensor]:
-    """Return I_0 to I_last at values ``[*shape]``; if `is_scaled`, times ``exp(-|x|)``."""
-    border = 8 + last**2 / 2  # beyond it, computing I_m from the two before loses no digits
+    """Return the values of I_0 to I_last at `value`, each ``[*shape]``.
+
+    If `is_scaled` is true, they are multiplied by ``exp(-|x|)``.
+    """
+    border = 8 + last**2 / 2  # For larger |x|, computing I_m from the two before loses no digits.
     is_near = value.abs() <= border
     near, far = torch.where(is_near, value, 0), torch.where(is_near, border, value)
     scale = (-near.abs()).exp() if is_scaled else 1

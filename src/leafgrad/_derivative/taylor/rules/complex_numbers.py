@@ -34,13 +34,13 @@ def _polar(step: Step, r: Series | None, phi: Series | None) -> Series | None:
 
 
 def _as_real(step: Step, x: Series) -> Series:
-    """Return the real and imaginary parts of ``[K, *shape]`` on a new axis: ``[K, *shape, 2]``."""
+    """Return the real and imaginary parts of x on a new last axis: ``[K, *shape, 2]``."""
     stack = torch.view_as_real(x.stack.resolve_conj())
     return x.changed(stack, shape=step.shape)
 
 
 def _as_complex(step: Step, x: Series) -> Series:
-    """Return complex ``[K, *shape]`` from real and imaginary parts, ``[K, *shape, 2]``."""
+    """Return the complex series whose real and imaginary parts are the last axis of x."""
     stack = torch.complex(*x.full(-1).unbind(-1))
     return x.changed(stack, shape=step.shape)
 
@@ -51,16 +51,17 @@ def _conjugate(_: Step, x: Series) -> Series:
 
 
 def relative(value: Tensor, x: Series) -> Series:
-    """Return ``h / a`` for a complex value a ``[*shape]`` and a series h, 0 where a is zero."""
+    """Return the series x divided by `value`, which is complex. It is 0 where `value` is zero."""
     is_zero = value == 0
     return x.masked(~is_zero).scaled(1 / value.masked_fill(is_zero, 1))
 
 
 def absolute(value: Tensor, x: Series) -> Series:
-    """Return ``|a + h| - |a|``, real, in the shape of x: ``|a| (|1 + h / a| - 1)``.
+    """Return the real series of the absolute value of a complex tensor.
 
-    With ``h / a = p + i q``, this is the root of ``1 + 2 p + p**2 + q**2``. Where a is zero, the
-    result is zero, as in PyTorch's formula.
+    For its value a and its series h, it is ``|a + h| - |a| = |a| (|1 + h / a| - 1)``. With
+    ``h / a = p + i q``, the inner absolute value is the root of ``1 + 2 p + p**2 + q**2``. Where a
+    is zero, the result is zero, as in PyTorch's formula.
     """
     p, q = _parts(relative(value, x))
     squares = p.scaled(2).plus_product(p, p).plus_product(q, q)
@@ -91,7 +92,7 @@ def _angle(step: Step, x: Series) -> Series | None:
 
 
 def _sign(step: Step, x: Series) -> Series | None:
-    """Return ``a / |a|``, in the shape of x. For real numbers it is constant, so return None."""
+    """Return the sign ``a / |a|``, in the shape of x. For real numbers it is constant: None."""
     value = step.tensor("self")
     if not value.is_complex():
         return None

@@ -49,7 +49,10 @@ def _compose_or_else(
 
 
 def _tan(step: Step, x: Series) -> Series:
-    """Return ``(1 + t**2) sin(h) / (cos(h) - t sin(h))`` for t = ``tan(a)``, shape for shape."""
+    """Return the tangent, in the shape of x.
+
+    For the value t of the tangent, it is ``(1 + t**2) sin(h) / (cos(h) - t sin(h))``.
+    """
     result = step.tensor("result")
     sine, cosine = jets.sin_cos_of(x)
     inverse = jets.inverse_of(cosine - sine.scaled(result))
@@ -59,7 +62,7 @@ def _tan(step: Step, x: Series) -> Series:
 def _hyperbolic(
     function: Callable[[Tensor], Tensor], derivative: Callable[[Tensor], Tensor]
 ) -> Callable[[Step, Series], Series]:
-    """Return the rule of sinh or cosh: ``F(a) (cosh(h) - 1) + F'(a) sinh(h)``, shape for shape."""
+    """Return the elementwise rule of sinh or cosh, F: ``F(a) (cosh(h) - 1) + F'(a) sinh(h)``."""
 
     def rule(step: Step, x: Series) -> Series:
         value = step.tensor("self")
@@ -138,7 +141,7 @@ def _binomials(value: Tensor, exponent: Tensor, order: int) -> list[Tensor]:
 
 
 def _with_slope(slope: Callable[[Jet], Jet]) -> Callable[[Step, Series], Series]:
-    """Return the rule of an elementwise function that integrates its derivative, `slope`."""
+    """Return the rule of an elementwise function that is computed as the integral of `slope`."""
     return lambda step, x: integral(slope(step.jet("self", x)), x)
 
 
@@ -199,9 +202,10 @@ def _integral_of_root(slope: Tensor, value: Tensor, x: Series) -> Series:
 
 
 def _atan2(step: Step, y: Series | None, x: Series | None) -> Series | None:
-    """Return the integral of ``(x dy - y dx) / (x**2 + y**2)``, in the broadcast shape.
+    """Return the angle ``atan2(y, x)``, in the broadcast shape.
 
-    Both are first divided by the hypotenuse of their values, so that their squares cannot overflow.
+    It is the integral of ``(x dy - y dx) / (x**2 + y**2)``. Both x and y are first divided by the
+    hypotenuse of their values, so that their squares cannot overflow.
     """
     up, right = step.jet("self", y), step.jet("other", x)
     scale = _one_over_hypotenuse(up.value, right.value)
@@ -238,7 +242,7 @@ def _log_of_sum(one: Jet, two: Jet) -> Series | None:
 
     It is the integral of ``sigmoid(x - y) dx + sigmoid(y - x) dy``.
     """
-    are_gone = (one.value == two.value) & one.value.isinf()  # Masks set both to -inf.
+    are_gone = (one.value == two.value) & one.value.isinf()  # Masked elements are -inf in both.
     difference = one - two
     value = difference.value.masked_fill(are_gone, 0)
     share = Jet(value, difference.series).sigmoid()
@@ -295,7 +299,7 @@ _GELU = _compose_or_else(derivatives.of_gelu, _gelu_by_gate)
 
 
 def _glu(step: Step, x: Series) -> Series | None:
-    """Return the first half of an axis, ``[K, ..., n, ...]``, times the sigmoid of the second."""
+    """Return the first half of the saved axis of x times the sigmoid of the second half."""
     dim, value = step.saved("dim"), step.tensor("self")
     middle = value.shape[dim] // 2
     one, two = value.split(middle, dim)

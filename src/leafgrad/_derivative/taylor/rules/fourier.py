@@ -21,14 +21,17 @@ _BACK = {0: "forward", 1: "ortho", 2: "backward"}
 
 
 def _of_real(step: Step, x: Series) -> Series:
-    """Return the transform of a real ``[K, *shape]``; if it is one-sided, half of the last axis."""
+    """Return the Fourier transform of a real series along the saved axes.
+
+    If the saved transform is one-sided, return only the first half of the last of these axes.
+    """
     transform = torch.fft.rfftn if step.saved("onesided") else torch.fft.fftn
     norm = _FORWARD[step.saved("normalization")]
     return _transformed(step, x, lambda stack, dims: transform(stack, dim=dims, norm=norm))
 
 
 def _of_complex(step: Step, x: Series) -> Series:
-    """Return the transform or the inverse transform of a complex ``[K, *shape]``."""
+    """Return the Fourier transform or its inverse, of a complex series along the saved axes."""
     is_forward = step.saved("forward")
     transform = torch.fft.fftn if is_forward else torch.fft.ifftn
     norm = (_FORWARD if is_forward else _BACK)[step.saved("normalization")]
@@ -36,7 +39,7 @@ def _of_complex(step: Step, x: Series) -> Series:
 
 
 def _to_real(step: Step, x: Series) -> Series:
-    """Return the real ``[K, *shape]`` whose one-sided transform is x."""
+    """Return the real series whose one-sided Fourier transform along the saved axes is x."""
     sizes, norm = [step.shape[dim] for dim in step.dims(x)], _BACK[step.saved("normalization")]
     return _transformed(
         step, x, lambda stack, dims: torch.fft.irfftn(stack, s=sizes, dim=dims, norm=norm)
@@ -44,7 +47,7 @@ def _to_real(step: Step, x: Series) -> Series:
 
 
 def _transformed(step: Step, x: Series, transform: Callable[[Tensor, list[int]], Tensor]) -> Series:
-    """Return `transform` of the stack ``[K, *shape]``, called with the saved axes."""
+    """Return the series whose stack is `transform` of the stack of x along the saved axes."""
     dims = step.dims(x)
     if x.indices:
         stack = transform(x.full(*dims), dims)

@@ -107,7 +107,10 @@ class _Axis(NamedTuple):
         return [self._pixel(*pair) for pair in zip(places, weights, strict=True)]
 
     def _pixel(self, place: Tensor, weight: Jet | None) -> _Pixel:
-        """Return the pixel at each position ``[N, *points]``. Outside the image it is missing."""
+        """Return the pixels at the positions `place`, ``[N, *points]``, with their weight.
+
+        A pixel outside the image is marked as missing.
+        """
         last = self.size - 1
         is_there = (place >= 0) & (place <= last)
         return _Pixel(place.nan_to_num(0).clamp(0, last).long(), is_there, weight)
@@ -164,7 +167,10 @@ def _terms(picture: Jet, sizes: torch.Size, along: list[list[_Pixel]]) -> Iterat
 
 
 def _read(picture: Jet, place: Tensor, is_there: Tensor) -> Jet:
-    """Return the pixels at flat positions ``[N, *points]``, 0 if missing: ``[N, C, *points]``."""
+    """Return the values of the pixels at `place`, ``[N, C, *points]``, 0 for missing pixels.
+
+    `place`, ``[N, *points]``, contains positions in the flattened image.
+    """
     value, series = picture.value, picture.series
     shape = (*value.shape[:2], *place.shape[1:])
     keep, index = is_there.unsqueeze(1), place.flatten(1).unsqueeze(1).expand(-1, shape[1], -1)

@@ -23,7 +23,11 @@ Draw = Callable[[Step, Tensor], Tensor]
 
 
 def _map_pictures(step: Step, x: Series, count: int, draw: Callable[[Tensor], Tensor]) -> Series:
-    """Apply `draw` to all images of a series, flattened to ``[pictures, *last count axes]``."""
+    """Return a series after `draw` was applied to all of its images.
+
+    An image consists of the last `count` axes. `draw` is called with the stack flattened to
+    ``[pictures, *sizes]``.
+    """
     full = x.full(*range(-count, 0))
     kept = full.shape[: full.dim() - count]
     stack = draw(full.reshape(-1, *x.shape[-count:]))
@@ -97,30 +101,36 @@ def _by_place(
 
 
 def _average(step: Step, pictures: Tensor, pool: Callable[..., Tensor]) -> Tensor:
-    """Return ``[..., *sizes]`` after average pooling by `pool` with the saved arguments."""
+    """Return images after average pooling by the operator `pool` with the saved arguments."""
     names = "kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"
     return pool(pictures, *map(step.saved, names), step.saved("divisor_override"))
 
 
 def _average_to(step: Step, pictures: Tensor, pool: Callable[..., Tensor], count: int) -> Tensor:
-    """Return ``[..., *sizes]`` after adaptive average pooling to the sizes of the result."""
+    """Return images after adaptive average pooling to the last `count` sizes of the result."""
     return pool(pictures, step.shape[-count:])
 
 
 def _padding(count: int, pad: Callable[..., Tensor]) -> Rule:
-    """Return the rule of padding ``[K, ..., *sizes]`` by reflection or replication."""
+    """Return the rule of padding images with `count` sizes by the operator `pad`."""
     return Rule(_linear(count, lambda step, pictures: pad(pictures, step.saved("padding"))))
 
 
 def _resizing(count: int, operator: str, *names: str) -> Rule:
-    """Return the rule of resizing ``[K, ..., *sizes]`` with the saved arguments."""
+    """Return the rule of resizing images with `count` sizes by `operator`.
+
+    `names` are the names of saved arguments that the operator needs besides sizes and scales.
+    """
     scales = {1: ("scales",), 2: ("scales_h", "scales_w"), 3: ("scales_d", "scales_h", "scales_w")}
     resize, saved = getattr(_aten, operator), ("output_size", *names, *scales[count])
     return Rule(_linear(count, lambda step, pictures: resize(pictures, *map(step.saved, saved))))
 
 
 def _unfold_axis(step: Step, x: Series) -> Series:
-    """Return windows along an axis n of ``[K, ..., n, ...]``: ``[K, ..., windows, ..., size]``."""
+    """Return windows along the saved axis: its size becomes their number, a new last axis theirs.
+
+    The shape ``[K, ..., n, ...]`` becomes ``[K, ..., windows, ..., size]``.
+    """
     dim = x.from_end(step.saved("dimension"))
     windows = x.full(dim).unfold(dim, step.saved("size"), step.saved("step"))
     return x.changed(windows, shape=step.shape)

@@ -19,7 +19,7 @@ from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
 def _index(step: Step, x: Series) -> Series:
-    """Return the elements of ``[K, *shape]`` that the saved indices or masks select."""
+    """Return the elements of x that the saved indices or masks select."""
     indices = indices_of(step)
     dims, numbers = number_places(indices)
     if len(dims) == 1:
@@ -40,7 +40,7 @@ def indices_of(step: Step) -> list[Tensor | None]:
 
 
 def number_places(indices: Sequence[Tensor | None]) -> tuple[list[int], list[Tensor]]:
-    """Return the axes that have an index, and for each an index of integers, ``[*places]``.
+    """Return the axes that are indexed, and the integer index ``[*places]`` of each of them.
 
     A mask with n axes is converted to n such indices.
     """
@@ -59,7 +59,10 @@ def number_places(indices: Sequence[Tensor | None]) -> tuple[list[int], list[Ten
 
 
 def _take(step: Step, x: Series, dim: int, index: Tensor) -> Series:
-    """Return the positions of the axis `dim` that `index` selects; its shape replaces the axis."""
+    """Return the positions of the axis `dim` that `index` selects.
+
+    The axes of `index` replace the axis `dim`.
+    """
     dim = x.from_end(dim)
     stack = x.full(dim).index_select(dim, index.reshape(-1) % x.shape[dim])
     shape = (*stack.shape[:dim], *index.shape, *stack.shape[stack.dim() + dim + 1 :])
@@ -67,7 +70,7 @@ def _take(step: Step, x: Series, dim: int, index: Tensor) -> Series:
 
 
 def _gather(x: Series, dim: int, index: Tensor) -> Series:
-    """Return elements gathered along an axis, as by `torch.gather`, in the shape of the index.
+    """Return elements of x, gathered along the axis `dim` as by `torch.gather`.
 
     Raise `Unsupported` if another axis of the index has a different size.
     """
@@ -80,14 +83,14 @@ def _gather(x: Series, dim: int, index: Tensor) -> Series:
 
 
 def _sort(step: Step, x: Series) -> list[Series | None]:
-    """Return ``[K, *shape]`` sorted by value along an axis, and None for the integer indices."""
+    """Return x in the order of the sorted values, and None for the integer indices."""
     return [_gather(x, step.saved("dim"), step.tensor("indices")), None]
 
 
 def _embed(step: Step, x: Series) -> Series:
     """Return the rows of a weight ``[K, rows, columns]`` that the saved index selects.
 
-    The padding row is zero.
+    The series of the padding row is zero.
     """
     unsupported_if(step.saved("scale_grad_by_freq"), "frequencies")
     index, padding = step.tensor("indices"), step.saved("padding_idx")
@@ -96,7 +99,7 @@ def _embed(step: Step, x: Series) -> Series:
 
 
 def _select_by_mask(step: Step, x: Series) -> Series:
-    """Return the elements of ``[K, *shape]`` where a broadcast mask is true: ``[K, n]``."""
+    """Return the elements of x where the saved mask is true, as ``[K, n]``."""
     mask = step.tensor("mask")
     wide = x.broadcast(common_shape(x.shape, mask.shape))
     stack = wide.full()[:, mask.expand(wide.shape)]
@@ -104,7 +107,7 @@ def _select_by_mask(step: Step, x: Series) -> Series:
 
 
 def _extreme_along(step: Step, x: Series) -> list[Series | None]:
-    """Return the maximum or minimum of ``[K, *shape]`` along an axis, and None for the index."""
+    """Return the series of the maximum or minimum along the saved axis, and None for the index."""
     dim, index = x.from_end(step.saved("dim")), step.tensor("indices")
     if step.saved("keepdim"):
         return [_gather(x, dim, index), None]
@@ -112,9 +115,9 @@ def _extreme_along(step: Step, x: Series) -> list[Series | None]:
 
 
 def _extreme(step: Step, x: Series) -> Series:
-    """Return the maximum or minimum of ``[K, *shape]`` along axes.
+    """Return the series of the maximum or minimum along the saved axes, or of all elements.
 
-    If several elements are equal to it, return their mean.
+    If several elements are equal to the maximum or minimum, return the mean of their series.
     """
     value, result = step.tensor("self"), step.tensor("result")
     dims = step.dims(x) if _autograd.keeps(step.node, "dim") else range(x.ndim)
@@ -128,7 +131,7 @@ def _extreme(step: Step, x: Series) -> Series:
 def _mean_where(
     is_counted: Tensor, x: Series, dims: Sequence[int], *, keepdim: bool = False
 ) -> Series:
-    """Return the mean of ``[K, *shape]`` along axes, over elements where `is_counted` is true."""
+    """Return the mean along `dims` of those elements of x for which `is_counted` is true."""
     counted = is_counted.to(x.dtype)
     share = counted / counted.sum(list(dims), keepdim=True)
     return x.scaled(share).summed(list(dims), keepdim=keepdim)

@@ -22,10 +22,7 @@ Names = tuple[str, str]  # the names under which the values of two factors were 
 
 
 def _matmul(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return the product of two matrices, ``[K, ..., a, c]``.
-
-    The node saved their values under PyTorch's usual names.
-    """
+    """Return the product of two matrices, which the node saved as `self` and `mat2`."""
     return _of_matrices(step, ("self", "mat2"), x, y)
 
 
@@ -85,9 +82,10 @@ def _dot(step: Step, x: Series | None, y: Series | None) -> Series | None:
 
 
 def _convolve(step: Step, x: Series | None, *constants: Series | None) -> Series:
-    """Return the convolution of ``[K, rows, channels, ...]``. The K coefficients are more rows.
+    """Return the convolution of ``[K, rows, channels, ...]`` with the saved weight.
 
-    Raise `Unsupported` if the weight or the bias has a series.
+    Each coefficient is convolved separately, as additional rows. Raise `Unsupported` if the weight
+    or the bias has a series.
     """
     if x is None or any(constant is not None for constant in constants):
         raise Unsupported("reason.weight")
@@ -99,7 +97,10 @@ def _convolve(step: Step, x: Series | None, *constants: Series | None) -> Series
 
 
 def _cross(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return the cross ``A x B_k + A_k x B + sum_j A_j x B_{k-j}``: ``[K, ..., 3, ...]``."""
+    """Return the cross product of two series along the saved axis, ``[K, ..., 3, ...]``.
+
+    Coefficient k is ``A x B_k + A_k x B + sum_j A_j x B_{k-j}``, with the values A and B.
+    """
     dim = step.result_dim()
     by_x = None if x is None else _cross_with_constant(x, step.tensor("other"), dim)
     by_y = None if y is None else -_cross_with_constant(y, step.tensor("self"), dim)
@@ -118,7 +119,7 @@ def _cross_with_constant(x: Series, other: Tensor, dim: int) -> Series:
 
 
 def _roll_axis(x: Series, count: int, dim: int) -> Series:
-    """Return x rolled by `count` positions backwards along an axis, in the same shape."""
+    """Return x rolled by `count` positions along an axis, towards lower indices."""
     return x.changed(x.full(dim).roll(-count, dim))
 
 

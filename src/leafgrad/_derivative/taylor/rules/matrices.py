@@ -76,9 +76,10 @@ def _log_of_determinant(value: Tensor, x: Series) -> Series:
 
 @lru_cache(maxsize=1024)
 def _factors(algebra: Algebra, indices: Indices) -> Indices:
-    """Return the indices of a function of the series that have a product with one of `indices`.
+    """Return those indices of a function of a series that have a product with one of `indices`.
 
-    `indices` are those of the series. The recurrence reads only these coefficients of the function.
+    `indices` are those of the series. The recurrence reads only the coefficients of the function at
+    the returned indices.
     """
     found = algebra.generated(indices)
     return tuple(j for j in found if any((i, j) in algebra.products for i in indices))
@@ -295,7 +296,7 @@ def _exponential(step: Step, x: Series) -> Series:
 
 
 def _unit(x: Series) -> Tensor:
-    """Return a power of two for each matrix, ``[..., 1, 1]``, as the unit of its coefficients.
+    """Return a power of two for each matrix, ``[..., 1, 1]``: the unit of its coefficients.
 
     Coefficients of degree d are at most 1 after division by the d-th power of the unit. The
     rounding errors of the exponential are relative to its largest block, so this keeps them small.

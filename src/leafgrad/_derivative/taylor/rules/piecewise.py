@@ -23,7 +23,10 @@ from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
 def _mask(keep: Callable[[Step], Tensor]) -> Propagate:
-    """Return the rule of a function with slope 1 where a mask ``[*shape]`` is true, otherwise 0."""
+    """Return the rule of a function with slope 1 where `keep` returns true, and 0 elsewhere.
+
+    `keep` returns a mask ``[*shape]``.
+    """
     return lambda step, x: x.masked(keep(step))
 
 

@@ -24,13 +24,13 @@ from leafgrad._derivative.taylor.unsupported import Unsupported, unsupported_if
 
 
 def _mean(x: Series, dims: Sequence[int], *, keepdim: bool = True) -> Series:
-    """Return the mean along `dims`, ``[K, ..., 1, ...]``; if not `keepdim`, without these axes."""
+    """Return the mean along `dims`. These axes are dropped, or kept with size 1 if `keepdim`."""
     count = math.prod(x.shape[dim] for dim in dims)
     return x.summed(dims, keepdim=keepdim).scaled(1 / count)
 
 
 def _mean_along(step: Step, x: Series) -> Series:
-    """Return the mean of ``[K, *shape]`` along the saved axes, kept with size 1 or dropped."""
+    """Return the mean along the saved axes, which are kept with size 1 or dropped, as saved."""
     return _mean(x, step.dims(x), keepdim=step.saved("keepdim"))
 
 
@@ -38,9 +38,9 @@ def _mean_along(step: Step, x: Series) -> Series:
 
 
 def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: bool) -> Series | None:
-    """Return the norm of ``[K, *shape]`` along `dims`.
+    """Return the series of the norm of x along `dims`.
 
-    Its order p is saved under the name `kind`.
+    The node saved the order p of the norm under the name `kind`.
     """
     value, result = step.tensor("self"), step.tensor("result")
     series = _norm_of(value, _restore_axes(result, x, dims), x, float(step.saved(kind)), dims)
@@ -48,7 +48,7 @@ def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: boo
 
 
 def _restore_axes(result: Tensor, x: Series, dims: Sequence[int]) -> Tensor:
-    """Return the result of a reduction with the reduced axes as size 1: ``[..., 1, ...]``."""
+    """Return the result of a reduction of x along `dims`, with size 1 along these axes."""
     gone = {dim % x.ndim for dim in dims}
     return result.reshape([1 if n in gone else size for n, size in enumerate(x.shape)])
 
@@ -97,7 +97,9 @@ def _root_of_squares(result: Tensor, total: Series) -> Series:
 
 
 def _distances(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return the distance of each row of ``[..., n, m]`` from each row of ``[..., k, m]``.
+    """Return the series of the distances between the rows of two tensors, ``[..., n, k]``.
+
+    The tensors are ``[..., n, m]`` and ``[..., k, m]``.
 
     The differences, ``[K, ..., n, k, m]``, are computed explicitly, because expanding the squares
     would lose digits by cancellation. The distance is recomputed, because PyTorch has no second
@@ -116,15 +118,15 @@ def _distances(step: Step, x: Series | None, y: Series | None) -> Series | None:
 
 
 def _norm_along(kind: str) -> Propagate:
-    """Return the rule of a norm along the saved axes; its order is saved under `kind`.
+    """Return the rule of a norm along the saved axes, which are kept with size 1 or dropped.
 
-    The axes are kept with size 1 or dropped.
+    The node saved the order of the norm under the name `kind`.
     """
     return lambda step, x: _norm(step, x, kind, step.dims(x), keepdim=step.saved("keepdim"))
 
 
 def _variance(step: Step, x: Series) -> Series:
-    """Return the variance of ``[K, *shape]`` along the saved axes, with the saved correction.
+    """Return the series of the variance along the saved axes, with the saved correction.
 
     Raise `Unsupported` if there are no degrees of freedom.
     """
@@ -141,9 +143,9 @@ def _center(value: Tensor, dims: Sequence[int]) -> Tensor:
 
 
 def _deviation(step: Step, x: Series, name: str = "result") -> Series:
-    """Return the standard deviation of ``[K, *shape]`` along the saved axes.
+    """Return the series of the standard deviation along the saved axes.
 
-    Its value is saved under `name`.
+    The node saved its value under `name`.
     """
     result = step.tensor(name)
     is_flat = result == 0  # At zero, PyTorch's formula returns a zero derivative.
@@ -154,13 +156,13 @@ def _deviation(step: Step, x: Series, name: str = "result") -> Series:
 
 
 def _product_of_all(step: Step, x: Series) -> Series | None:
-    """Return the product of all elements, ``[K]``."""
+    """Return the series ``[K]`` of the product of all elements."""
     flat = x.viewed((math.prod(x.shape),))
     return _product(jet.Jet(step.tensor("self").reshape(-1), flat), -1)
 
 
 def _product_along(step: Step, x: Series) -> Series | None:
-    """Return the product of ``[K, *shape]`` along an axis, kept with size 1 or dropped."""
+    """Return the series of the product along the saved axis, kept with size 1 or dropped."""
     dim, keepdim = x.from_end(step.saved("dim")), step.saved("keepdim")
     series = _product(step.jet("self", x), dim)
     if series is None or not keepdim:
@@ -169,12 +171,12 @@ def _product_along(step: Step, x: Series) -> Series | None:
 
 
 def _product(x: jet.Jet, dim: int) -> Series | None:
-    """Return the product of a jet ``[..., n, ...]`` along its axis n: ``[K, ..., ...]``."""
+    """Return the series of the product of a jet along the axis `dim`, which is dropped."""
     return reduce(jet.Jet.__mul__, _split_places(x, dim)).series
 
 
 def _split_places(x: jet.Jet, dim: int) -> list[jet.Jet]:
-    """Return the n jets ``[..., ...]`` along the axis n of a jet ``[..., n, ...]``."""
+    """Return one jet for each position of a jet along the axis `dim`, which they lack."""
     places = range(x.value.shape[dim])
     return [
         x.to(x.value.select(dim, n), partial(Series.selected, dim=dim, place=n)) for n in places
@@ -242,7 +244,7 @@ def _log_of_sum(x: Series, weights: Tensor, dims: Sequence[int], *, keepdim: boo
 
 
 def _layer_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
-    """Return ``[K, *shape]`` normalised along its last axes, times the weight."""
+    """Return x normalised along the last axes (layer norm), times the weight."""
     x = _check_constants(x, constants)
     dims = list(range(-len(step.saved("normalized_shape")), 0))
     normal = _normalise(step.tensor("input"), x, dims, step.tensor("result2"))
@@ -251,7 +253,7 @@ def _layer_norm(step: Step, x: Series | None, *constants: Series | None) -> Seri
 
 
 def _group_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
-    """Return ``[K, rows, channels, ...]`` normalised in each group, times the weight."""
+    """Return x normalised in each group of channels (axis 1), times the weight."""
     x = _check_constants(x, constants)
     count, groups = step.saved("N"), step.saved("group")
     wide = (count, groups, x.shape[1] // groups, *x.shape[2:])
@@ -263,7 +265,7 @@ def _group_norm(step: Step, x: Series | None, *constants: Series | None) -> Seri
 
 
 def _batch_norm(step: Step, x: Series | None, *constants: Series | None) -> Series:
-    """Return ``[K, rows, channels, ...]`` normalised in each channel, times the weight."""
+    """Return x normalised in each channel (axis 1), times the weight."""
     x = _check_constants(x, constants)
     if _autograd.keeps(step.node, "training") and step.saved("training"):
         # All axes but the channels. InstanceNorm calls this with rows and channels on one axis.

@@ -44,9 +44,9 @@ def _along(clear: Clear | None, put: Put) -> Placing:
 
 
 def _fill(clear: Clear) -> Callable[[Step, Series], Series]:
-    """Return the rule of an operation that fills elements with a number.
+    """Return the rule of an operation that fills elements of a tensor with a number.
 
-    `clear` sets the series of these elements to zero.
+    `clear` sets the series of these elements to zero, because a number has no series.
     """
     return lambda step, base: base.changed(
         clear(step, base.full(), base.from_end(step.saved("dim")))
@@ -110,7 +110,7 @@ def _scatter_reduce(step: Step, base: Series | None, source: Series | None) -> S
 
 
 def _index_put(step: Step, base: Series | None, source: Series | None) -> Series | None:
-    """Return ``[K, *shape]`` after the source replaced, or was added to, the indexed elements."""
+    """Return the base after the source replaced the indexed elements, or was added to them."""
     indices, adds = indices_of(step), step.saved("accumulate")
     if base is not None and not adds:
         last = base.full().movedim(0, -1)

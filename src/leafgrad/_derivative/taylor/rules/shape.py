@@ -25,7 +25,7 @@ def _view(step: Step, x: Series) -> Series:
 
 
 def _transpose(step: Step, x: Series) -> Series:
-    """Return ``[K, ..., m, ..., n, ...]`` with the two saved axes swapped."""
+    """Return x with the two saved axes swapped."""
     dims = list(range(x.ndim))
     one, two = step.saved("dim0"), step.saved("dim1")
     dims[one], dims[two] = dims[two], dims[one]
@@ -33,7 +33,7 @@ def _transpose(step: Step, x: Series) -> Series:
 
 
 def _repeat(step: Step, x: Series) -> Series:
-    """Return ``[K, *shape]`` repeated along its axes and along new leading axes."""
+    """Return x repeated along its axes and along new leading axes, as `Tensor.repeat` does."""
     repeats = step.saved("repeats")
     wide = x.broadcast((*[1] * (len(repeats) - x.ndim), *x.shape))
     return wide.changed(wide.full().repeat(1, *repeats), shape=step.shape)
@@ -43,7 +43,7 @@ def _repeat(step: Step, x: Series) -> Series:
 
 
 def _slice(step: Step, x: Series) -> Series:
-    """Return the saved slice ``start:end:step`` of an axis of ``[K, *shape]``."""
+    """Return the saved slice ``start:end:step`` of the saved axis of x."""
     dim = x.from_end(step.saved("dim"))
     if step.shape == x.shape:
         return x
@@ -53,37 +53,37 @@ def _slice(step: Step, x: Series) -> Series:
 
 
 def _unbind(step: Step, x: Series) -> list[Series]:
-    """Return the n series ``[K, ..., ...]`` along the saved axis n of ``[K, ..., n, ...]``."""
+    """Return one series for each position along the saved axis, which they lack."""
     dim = x.from_end(step.saved("dim"))
     return [x.selected(dim, place) for place in range(x.shape[dim])]
 
 
 def _split(step: Step, x: Series) -> list[Series]:
-    """Return parts of equal size along an axis of ``[K, *shape]``; the last may be smaller."""
+    """Return parts of the saved size along the saved axis of x; the last may be smaller."""
     dim, size = x.from_end(step.saved("dim")), step.saved("split_size")
     return _split_by(x, dim, [min(size, x.shape[dim] - n) for n in range(0, x.shape[dim], size)])
 
 
 def _split_with_sizes(step: Step, x: Series) -> list[Series]:
-    """Return parts with the saved sizes along an axis of ``[K, *shape]``."""
+    """Return parts with the saved sizes along the saved axis of x."""
     return _split_by(x, x.from_end(step.saved("dim")), step.saved("split_sizes"))
 
 
 def _split_by(x: Series, dim: int, sizes: Sequence[int]) -> list[Series]:
-    """Return parts with these sizes along the axis `dim` of ``[K, *shape]``."""
+    """Return parts with these sizes along the axis `dim` of x."""
     starts = [sum(sizes[:number]) for number in range(len(sizes))]
     return [x.narrowed(dim, *part) for part in zip(starts, sizes, strict=True)]
 
 
 def _diagonal(step: Step, x: Series) -> Series:
-    """Return the diagonals of the two saved axes, ``[..., a, b]``, along a new last axis."""
+    """Return the diagonals of x along the two saved axes. They are on a new last axis."""
     one, two = (x.from_end(step.saved(name)) for name in ("dim1", "dim2"))
     stack = x.full(one, two).diagonal(step.saved("offset"), one, two)
     return x.changed(stack, shape=step.shape)
 
 
 def _embed_diagonal(step: Step, x: Series) -> Series:
-    """Return ``[K, ..., n, n]`` with ``[K, ..., n]`` on the diagonals, and zeros elsewhere."""
+    """Return matrices ``[K, ..., n, n]`` with the last axis of x on their diagonals, else zeros."""
     ndim = len(step.shape)
     dims = [step.saved(name) % ndim for name in ("dim1", "dim2")]
     stack = x.full(-1).diag_embed(step.saved("offset"), *(dim - ndim for dim in dims))
@@ -94,7 +94,7 @@ def _embed_diagonal(step: Step, x: Series) -> Series:
 
 
 def _concatenate(step: Step, *parts: Series | None) -> Series:
-    """Return parts ``[K, ..., n_i, ...]`` joined along an axis: ``[K, ..., sum n_i, ...]``."""
+    """Return the parts joined along the saved axis. A part that is None is zero."""
     if any(part.ndim != len(step.shape) for part in _drop_none(parts)):
         raise Unsupported("reason.empty-vector")
     dim = step.result_dim()
@@ -107,7 +107,7 @@ def _drop_none(parts: Sequence[Series | None]) -> list[Series]:
 
 
 def _sizes(step: Step, dim: int, parts: Sequence[Series | None]) -> list[int]:
-    """Return the size n_i of each part ``[K, ..., n_i, ...]`` along the axis.
+    """Return the size of each part along the axis `dim`.
 
     Raise `Unsupported` if the sizes of two or more constant parts are unknown.
     """
@@ -123,9 +123,9 @@ def _sizes(step: Step, dim: int, parts: Sequence[Series | None]) -> list[int]:
 
 
 def concatenate(parts: Sequence[Series | None], sizes: Sequence[int], dim: int) -> Series:
-    """Return parts ``[K, ..., n_i, ...]`` joined along an axis. A part that is None is zero.
+    """Return parts joined along the axis `dim`. A part that is None is zero.
 
-    `sizes` contains the n_i.
+    `sizes` contains the size of each part along this axis.
     """
     present = _drop_none(parts)
     first = present[0]
@@ -151,7 +151,7 @@ def _size_one_along(part: Series, dim: int) -> list[int]:
 
 
 def _stack(step: Step, *parts: Series | None) -> Series:
-    """Return parts ``[K, *shape]`` stacked along a new axis, which is saved."""
+    """Return parts stacked along a new axis at the saved position. A part that is None is zero."""
     dim = step.result_dim()
     shape = list(_drop_none(parts)[0].shape)
     shape.insert(len(shape) + 1 + dim, 1)
@@ -195,7 +195,7 @@ def _triangle(take: Callable[[Tensor, int], Tensor]) -> Propagate:
 
 
 def _pad(step: Step, x: Series) -> Series:
-    """Return ``[K, *shape]`` padded with zeros along its last axes."""
+    """Return x padded with zeros along its last axes, by the saved widths."""
     pad = step.saved("pad")
     dims = [-1 - number // 2 for number, size in enumerate(pad) if size]
     stack = torch.nn.functional.pad(x.full(*dims), pad) if dims else x.stack

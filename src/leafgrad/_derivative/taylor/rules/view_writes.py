@@ -24,7 +24,7 @@ from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import unsupported_if
 
-# The nodes that the backward of a copy or of a sum records. They only move elements.
+# The nodes that the backward of a copy or of a sum records, and which only move elements.
 _PLACES_ALONE = {
     "AccumulateGrad",
     "AsStridedBackward0",
@@ -92,7 +92,7 @@ def send_probe(step: Step) -> tuple[Tensor, list[Tensor]]:
 
 
 def _numbers(probe: Tensor) -> Tensor:
-    """Return the numbers of a probe ``[*shape]`` as real numbers."""
+    """Return the element numbers in a probe ``[*shape]``, without graph and as real numbers."""
     return probe.detach().real if probe.is_complex() else probe.detach()
 
 
