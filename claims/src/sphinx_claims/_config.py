@@ -34,11 +34,15 @@ FENCES = ("execute", "refuse", "show")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Config:
-    """The settings: the pages under `root`, the modules with docstrings, and options.
+    """The settings of a project, whose pyproject.toml is in the folder `root`.
 
     - `pages`: the files and folders to judge; `docstrings`: the modules whose docstrings to judge.
     - `preload`: modules that are imported before pages run.
-    - `translations`: the folder of the catalogues; `glossary`: the page that defines the terms.
+    - `doctest_global_setup`: code that runs before the first `>>>` example of a page;
+      `doctest_default_flags`: doctest's option flags for all examples.
+    - `processes`: how the processes of pages start, "fork" or "spawn"; `timeout`: the seconds that
+      a page may take.
+    - `translations`: the folder of the gettext catalogues; `glossary`: the page that defines terms.
     - `package`: the package whose version the ledger shows and `:since:` refers to.
     - `documents`: the titles of the documents that claims name as sources, by their keys.
     - `versions`: the folder with the verdicts of earlier runs on other versions of the package.
@@ -114,7 +118,7 @@ def find_pages(paths: Sequence[Path]) -> list[Path]:
 
 
 def _walk_folder(folder: Path) -> Iterator[Path]:
-    """Yield the Markdown files in a folder, except hidden and built ones."""
+    """Yield the Markdown files in a folder. Skip files and folders that begin with `_` or `.`."""
     for here, folders, files in os.walk(folder, onerror=_raise):
         folders[:] = filter(_is_public, folders)
         yield from (Path(here, name) for name in files if name.endswith(".md") and _is_public(name))

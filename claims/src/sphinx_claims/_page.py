@@ -83,7 +83,11 @@ class Doctest:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Inline:
-    """An expression in a sentence. With the role `claim` it must be True; a `value` is inserted."""
+    """An expression in a sentence, with one of two roles.
+
+    With the role `claim`, it must be True. With the role `value`, its value becomes part of the
+    sentence.
+    """
 
     line: int
     role: str

@@ -78,7 +78,7 @@ def requested_pages(paths: Sequence[Path]) -> tuple[Config, list[Path]]:
 
 
 def print_page(verdict: PageVerdict) -> None:
-    """Print the verdict on a page. On a terminal, its first word is coloured."""
+    """Print a line with the verdict on a page. On a terminal, the first word is coloured."""
     line = page_line(verdict)
     if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
         line = re.sub(r"^\w+", lambda word: f"\x1b[{_COLOURS[word[0]]}m{word[0]}\x1b[0m", line)

@@ -1,4 +1,8 @@
-"""Rewrite checks in Python code: they report failures even if the code catches the error."""
+"""Rewrite checks in Python code so that failures are reported even if the code catches the error.
+
+A check is an assert, or a call or `with` block that raises an error if its condition fails, such as
+`assert_allclose` or `pytest.raises`.
+"""
 
 import ast
 import re
@@ -100,7 +104,7 @@ def _unconditional(tree: ast.AST) -> list[ast.AST]:
 
 
 def statements(tree: ast.AST) -> list[ast.AST]:
-    """Return all nodes of `tree` except expressions, the outer before the inner."""
+    """Return all nodes of `tree` except expressions. Outer nodes come before inner ones."""
     nodes = [tree]
     for node in nodes:
         nodes += _below(node)
@@ -122,9 +126,9 @@ def _sources(step: Step) -> Iterator[tuple[int, str]]:
 
 class _Reporting(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> Any:
-        """Rewrite the checks in a statement.
+        """Rewrite the checks in a statement, and return the statement.
 
-        Expressions are left unchanged: they contain no assert.
+        Expressions are returned unchanged, because they contain no assert.
         """
         if isinstance(node, ast.expr):
             return node
@@ -145,7 +149,7 @@ class _Reporting(ast.NodeTransformer):
 
 
 def _operands(test: ast.expr) -> ast.Lambda:
-    """Build `lambda: {text: value, ...}` for the parts of `test` that explain a failure."""
+    """Build `lambda: {text: value, ...}` for the parts of `test` whose values explain a failure."""
     parts: list[ast.expr] = []
     if isinstance(test, ast.Compare):
         parts = [test.left, *test.comparators]

@@ -33,7 +33,7 @@ _LISTENERS = (
     (warnings, "showwarning"),
     (builtins, RECORDER),
 )
-"""What a page must not replace, because the capture finds errors through it."""
+"""Attributes (module, name) that a page must not replace: through them the capture sees errors."""
 
 Complaint = tuple[int | None, str]
 """A message, and the line of the page that caused it, if known."""
@@ -101,7 +101,7 @@ class OutputCapture:
         self.shown = 0
 
     def _settle(self) -> None:
-        """Make this process the one that captures: redirect its standard streams to files."""
+        """Start to capture in this process: redirect its file descriptors to files."""
         self._process = os.getpid()
         self._descriptors = Descriptors(LIMIT)
         self.forget()
@@ -137,7 +137,7 @@ class OutputCapture:
         return self.shown <= LIMIT
 
     def _print(self, usual: Callable[..., None], *values: object, **options: Any) -> None:
-        """Print the values twice: for the checks, and, with `shown_with`, for the readers."""
+        """Print the values twice: once for the checks, once for readers (with `shown_with`)."""
         if options.get("file") is not None or sys.stdout is not self._stdout:
             return usual(*values, **options)
         checked, shown = io.StringIO(), io.StringIO()

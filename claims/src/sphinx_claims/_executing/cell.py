@@ -27,9 +27,9 @@ _READ_FILE = re.compile(r"unclosed file <_io\.(?:BufferedReader |TextIOWrapper .
 def execute_cell(
     cell: Cell, namespace: dict[str, Any], path: str, capture: OutputCapture
 ) -> BaseException | None:
-    """Execute `cell` under the line numbers of `path`. Return its exception, or None.
+    """Execute `cell` and show the value of its last expression. Return its exception, or None.
 
-    The value of its last expression is shown.
+    Tracebacks contain the line numbers of the page `path`.
     """
     try:
         tree = ast.parse("\n" * (cell.line - 1) + cell.source, filename=path)
@@ -111,7 +111,7 @@ def undeclared_warnings(
 
 
 def pins(source: str) -> list[tuple[int, int, str]]:
-    """Return the `#> text` comments of a cell: the line and column, from 0, and the text."""
+    """Return the line and the column (both from 0) and the text of each `#> text` comment."""
     found: list[tuple[int, int, str]] = []
     if "#>" not in source:
         return found

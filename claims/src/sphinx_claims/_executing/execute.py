@@ -212,9 +212,11 @@ def _as_main(path: str, module: str | None = None) -> dict[str, object]:
 
 
 def _assign_to_step(step: Step | None, check: Check) -> Check:
-    """Return `check` as evidence of the right step.
+    """Return `check` with `asked` set, so that it counts as evidence for the right step.
 
-    If the check is in a function, that is the step that called the function.
+    `step` has just run. If the line of the check is in this step, `asked` is None. Otherwise the
+    check is in a function or thread of an earlier step, and `asked` stays the line that called the
+    function. An example or expression counts as the caller if no line in it does.
     """
     if step is None or check.line in range(step.line, step.line + len(step.source.splitlines())):
         return dataclasses.replace(check, asked=None)

@@ -1,4 +1,7 @@
-"""Run a job in a separate process: imports, execution, messages and outcome."""
+"""Run a job in a separate process: imports, execution, messages and outcome.
+
+A job is a call of a function that yields messages, such as the records of a page.
+"""
 
 import dataclasses
 import importlib
@@ -55,7 +58,7 @@ class JobEnd:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """The messages of a job. `failure` says why it ended too early, or is None."""
+    """The messages of a job. `failure` says why the job ended too early, or is None."""
 
     messages: tuple[Any, ...]
     failure: str | None
@@ -84,10 +87,7 @@ def limit_files() -> None:
 def run_job(
     send: Callable[[Any], None], function: Callable[..., Iterator[Any]], arguments: tuple[Any, ...]
 ) -> NoReturn:
-    """Call `function` and send each message that it yields, and then a `JobEnd`.
-
-    Exit the process.
-    """
+    """Call `function`, send each message that it yields, then a `JobEnd`, and exit the process."""
     itself, failure = os.getpid(), None
     try:
         for message in function(*arguments):

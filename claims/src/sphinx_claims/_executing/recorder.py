@@ -99,7 +99,10 @@ class Recorder:
         self._keep(Check(line=line, kind=kind, text=text, passed=passed, found=found, asked=asked))
 
     def _asking(self) -> int | None:
-        """Return the line of the cell that is running, or None in a thread that is in no cell."""
+        """Return the line of the page that is running at the top level, outside functions.
+
+        Return None in a thread, because no such line is on its stack.
+        """
         frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented
         while frame is not None:
             line = line_on_page(self._path, frame.f_code.co_filename, frame.f_lineno)

@@ -1,7 +1,7 @@
 """Run rules over the zoo: the collection of tensors, operations and modules (its members).
 
-A rule is a predicate and one or more nouns, such as "leaf". It is called with all members of the
-zoo that its nouns select. Members outside the scope of the claim are left out.
+A rule is a predicate and one or more nouns, such as "leaf". The predicate is called with all
+combinations of members that the nouns select. Members outside the scope of the claim are left out.
 """
 
 import dataclasses
@@ -73,10 +73,10 @@ class ForAll:
     def _ask(
         self, predicate: Predicate, chosen: Sequence[Sequence[Member]]
     ) -> tuple[dict[str, list[Names]], list[Names]]:
-        """Call a predicate with all combinations of members.
+        """Call a predicate with all combinations of members. `chosen` contains them for each noun.
 
-        `chosen` contains the members per noun.
-        Return the combinations for which it is false, by reason, and all that evaluated a check.
+        Return the combinations for which it is false, grouped by reason, and all combinations for
+        which it evaluated a check.
         """
         red: defaultdict[str, list[Names]] = defaultdict(list)
         kept, checked = self._recorder.take(), []
@@ -138,7 +138,10 @@ def _unnamed(claim: Claim | None, nouns: Sequence[str], words: Mapping[str, str]
 
 
 def _named(red: Iterable[Names]) -> str:
-    """Return the names in some combinations as text: each last member, with what it fails with."""
+    """Return the combinations for which a rule is false as text.
+
+    They are grouped by their last member, as in "write with leaf (and 2 more)".
+    """
     by_last: defaultdict[str, list[str]] = defaultdict(list)
     for *others, last in red:
         by_last[last].append(" × ".join(others))

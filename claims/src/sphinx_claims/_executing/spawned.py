@@ -68,7 +68,7 @@ KINDS = {"fork": Workers, "spawn": SpawnedWorkers}
 
 
 def workers(preload: Sequence[str], kind: str | None) -> Workers:
-    """Start and return workers of a `kind`: "fork" or "spawn", by default `usual_kind`."""
+    """Start and return workers of a kind, "fork" or "spawn". By default, it is `usual_kind()`."""
     return KINDS[kind or usual_kind()](preload)
 
 

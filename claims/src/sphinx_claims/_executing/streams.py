@@ -37,7 +37,7 @@ class _Receiving(io.RawIOBase):
 
 
 def brief(text: str) -> str:
-    """Return the first and the last line of `text` as one shortened line."""
+    """Return the first and the last line of `text` as one line, shortened to 200 characters."""
     first, *_, last = text.splitlines() * 2
     return textwrap.shorten(first if first == last else f"{first} ... {last}", 200)
 

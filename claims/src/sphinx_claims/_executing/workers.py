@@ -1,4 +1,4 @@
-"""Run each job in a new process, forked from a process that has imported the modules."""
+"""Run each job (see `job`) in a new process, forked from one that has imported the modules."""
 
 import contextlib
 import os

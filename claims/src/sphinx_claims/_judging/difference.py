@@ -1,4 +1,4 @@
-"""Show expected and actual text; long texts start at the first difference."""
+"""Format expected and actual text for a report. Long texts start at the first difference."""
 
 from collections.abc import Sequence
 

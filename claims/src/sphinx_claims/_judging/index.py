@@ -15,7 +15,7 @@ _PAIR = re.compile(r"^:(checks|exception-to): +(\S+) +(.*\S)", re.MULTILINE)
 
 @dataclasses.dataclass(frozen=True)
 class Index:
-    """For the id of each claim: its file, its exceptions, and the digests of its blind checks.
+    """Maps from the id of each claim to its file, its exceptions and its blind checks' digests.
 
     A blind check is written by somebody who saw only the sentence of the claim.
     """

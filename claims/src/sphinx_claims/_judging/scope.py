@@ -42,7 +42,7 @@ def read_scope(config: Config) -> DefaultScope:
 def with_scope(page: Page, claim: Claim, default: DefaultScope) -> Claim:
     """Return the claim with `outside` set to the words for the cases that it does not cover.
 
-    They follow from the default, the scope of the page and that of the claim.
+    The default applies first, then the scope of the page, then the scope of the claim.
     """
     words = (*(word for scope in page.of(Scope) for word in scope.words), *claim.scope)
     outside = set(default.outside)

@@ -28,8 +28,8 @@ _SLIPS = ("NameError", "SyntaxError", "IndentationError")
 class ClaimVerdict:
     """The verdict on a claim of the page `path`. `statement` is its sentence with values filled in.
 
-    A claim is skipped if its range excludes this version of the package. Then it is true if its
-    evidence fails, because the range says so.
+    A claim is skipped if its version range (`since`, `until`) excludes this version of the package.
+    Then its evidence must fail, because the range says that the claim does not hold.
     """
 
     path: str
@@ -84,10 +84,10 @@ def judge(
     seconds: float,
     release: Release | None = None,
 ) -> PageVerdict:
-    """Judge `page` by the records of its steps. If some are missing, `failure` says why.
+    """Return the verdict on `page` by the records of its steps.
 
-    If the range of a claim excludes this `release`, its evidence must fail, and its failed checks
-    are not reported.
+    If records are missing, `failure` says why. If the version range of a claim excludes this
+    `release`, its evidence must fail, and its failed checks are not reported.
     """
     ran, waiting = list(zip(page.steps, records, strict=False)), page.steps[len(records) :]
     ends = [record.after for record in records if record.after is not None]
@@ -138,10 +138,10 @@ def _one_per_cause(problems: Iterable[Problem]) -> Iterator[Problem]:
 
 
 def _find_unmentioned(page: Page, ran: Sequence[Ran], waiting: Sequence[Step]) -> Iterator[Problem]:
-    """Yield a problem for each piece of code or number that a claim's evidence does not mention.
+    """Yield a problem for each piece of code or number in a claim that its evidence lacks.
 
-    The sentence of the claim mentions it. Claims whose evidence did not run completely are skipped.
-    `waiting` contains the steps that were not reached.
+    Claims whose evidence did not run completely are left out. `waiting` contains the steps that
+    were not reached.
     """
     for claim in page.claims:
         span = page.span(claim)
@@ -154,9 +154,9 @@ def _find_unmentioned(page: Page, ran: Sequence[Ran], waiting: Sequence[Step]) -
 
 
 def _merge_checks(records: Iterable[Record]) -> list[Check]:
-    """Return the checks of some records. Checks with equal line, kind and text become one.
+    """Return the checks of some records, those with the same line, kind and text as one check.
 
-    It is false if one of them is.
+    The merged check is false if one of them is false.
     """
     merged: dict[tuple[int, int, str, str], Check] = {}
     for check in (check for record in records for check in record.checks):
@@ -294,7 +294,7 @@ def _explain_unproven(verdict: ClaimVerdict, release: Release | None) -> Iterato
 
 
 def _fill_values(statement: str, values: Mapping[str, str]) -> str:
-    """Return a sentence with values in place of their roles, and without links."""
+    """Return a sentence with the values of its `{value}` roles filled in, and without links."""
     filled = re.sub(
         r"\{value\}`([^`]*)`", lambda role: values.get(role[1], f"`{role[1]}`"), statement
     )

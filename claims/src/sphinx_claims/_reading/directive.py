@@ -16,7 +16,7 @@ _TEXT_OPTIONS = frozenset({"claim", "unproven"})
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Directive:
-    """A directive whose fence opens on `line`; its `body` begins under line `above`."""
+    """A directive whose fence opens on `line`. Its `body` begins on the line after `above`."""
 
     name: str
     argument: str
@@ -28,7 +28,7 @@ class Directive:
 
 
 class _Any(AnyDirective):
-    """A directive with any options, one argument and a body, as MyST's parser needs it."""
+    """A directive class for MyST's parser that accepts any options, one argument and a body."""
 
     option_spec = collections.defaultdict(lambda: unchanged, any=unchanged)  # noqa: RUF012 - docutils requires it
     optional_arguments = 1

@@ -24,9 +24,10 @@ ENDLESS = "a file must not include itself"
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-    """The file that is read, after the files that include it, and the setting `python_fences`.
+    """The files that are being read, and the setting `python_fences`.
 
-    `files` starts with the file of the page.
+    `files` begins with the file of the page. Each file includes the next one. The last one is read
+    now.
     """
 
     files: tuple[Path, ...]

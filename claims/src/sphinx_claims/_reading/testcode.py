@@ -18,9 +18,9 @@ TESTING = frozenset({"doctest", "testcleanup", "testcode", "testoutput", "testse
 
 
 def read_testing(directive: Directive, python_fences: str) -> Iterator[Doctest | Escape | Problem]:
-    """Yield what a directive in `TESTING` executes, and problems.
+    """Yield the `Doctest` of a directive in `TESTING`, and problems.
 
-    A `{testoutput}` has no source.
+    The `Doctest` of a `{testoutput}` has an output but no source, until `join_outputs` merges it.
     """
     line, options, body = directive.above + 1, directive.options, directive.body
     flags = tuple(str(options.get("options") or "").replace(",", " ").split())

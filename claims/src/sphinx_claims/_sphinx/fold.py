@@ -13,7 +13,7 @@ Visitor = Callable[[HTML5Translator, nodes.Element], None]
 
 
 class Fold(nodes.container):
-    """A node for content that a reader can open. In formats without this, it is always visible."""
+    """A node for content that a reader can open. In formats other than HTML, it is always open."""
 
 
 class FoldTitle(nodes.rubric):
@@ -40,7 +40,7 @@ class FoldDirective(SphinxDirective):
 class JoinProofs(SphinxPostTransform):
     """A transform that moves the proof behind a claim into the claim's box.
 
-    A proof is a fold: content that a reader can open. The tick of the box opens it.
+    A proof is a fold: content that a reader can open. A click on the tick (✓) of the box opens it.
     """
 
     default_priority = 6  # after `ShowVerdicts`, which reads the box

@@ -38,9 +38,9 @@ class TotalDirective(SphinxDirective):
     """The directive `{claims-total}`: the number of claims on each page, without the claims."""
 
     def run(self) -> list[nodes.Node]:
-        """Return tables of the counts, also on other versions.
+        """Return the totals, a table of runs on other versions, and a table of pages.
 
-        They link to the entries of pages.
+        In the table of pages, each page is a link to its entries in the ledger.
         """
         ledger = current.get().ledger
         rows: Iterator[Row] = (

@@ -63,7 +63,7 @@ def take_pending(env: BuildEnvironment, kind: str, source: str) -> Any:
 
 
 def said_again(env: BuildEnvironment, role: str, source: str, line: int) -> Any:
-    """Return the result of an expression for the translation of a text that begins on `line`.
+    """Return the result of an expression in a translated text whose original begins on `line`.
 
     The result is the value to show, or None, and whether the check failed. Return None if the
     expression was not executed.
@@ -73,7 +73,7 @@ def said_again(env: BuildEnvironment, role: str, source: str, line: int) -> Any:
 
 
 NESTED = "remove-cell"
-"""The tag with which MyST-NB skips a cell. A directive renders it inside its container."""
+"""A tag: MyST-NB does not render cells with it. A directive renders them inside a container."""
 
 
 def executed_notebook(text: str, verdict: PageVerdict, config: MdParserConfig) -> NotebookNode:

@@ -129,7 +129,7 @@ def differences(source: str, translation: str, words: Words) -> Iterator[str]:
 
 
 def is_reordered(source: str, translation: str) -> bool:
-    """Return whether a translation has the same kinds of facts in another order.
+    """Return whether the facts of a translation are in another order than in the original.
 
     Then only a person can check which fact belongs to which part of the sentence. The order of
     links and terms does not matter, because their own words identify them.

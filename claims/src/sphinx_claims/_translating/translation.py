@@ -44,9 +44,11 @@ class Translation:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TranslatedPage:
-    """One page in one language: its catalogue, reported as `path`, and the record of reviews.
+    """One page in one language: its catalogue and its reviews.
 
-    `words` contains the words for glossary terms.
+    `path` is the path of the catalogue in reports. `reviews` maps the digest of each sentence that
+    somebody compared to the digest of the sentence with its translation. `words` contains the
+    translated words for glossary terms.
     """
 
     page: Page
@@ -90,10 +92,10 @@ class TranslatedPage:
         return [message for message in self.messages if not self.is_reviewed(message)]
 
     def waiting(self) -> Iterator[Message]:
-        """Yield the uncompared messages that are a problem.
+        """Yield the messages that somebody must compare with the original.
 
-        These are claims, messages that have changed since a review, and messages whose numbers or
-        code are in another order than in the original.
+        These are uncompared claims, messages that have changed since they were compared, and
+        messages whose numbers or code are in another order than in the original.
         """
         claims = {claim.statement for claim in self.page.claims}
         for message in self.uncompared():
