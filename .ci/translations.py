@@ -35,7 +35,7 @@ VERDICTS = {
     "true": "正确",
     "true under a condition": "在一定条件下正确",
     "false": "错误",
-    "has grown old": "已过时",
+    "outdated": "已过时",
     "promised": "预告",
     "does not run": "无法运行",
 }
