@@ -58,21 +58,21 @@ def test_report_names_line_parameters_and_fix(tmp_path: Path) -> None:
     [(TRAINING, "in the first 3 steps"), ("print()", "did not call `backward()`")],
     ids=["training", "no training"],
 )
-def test_healthy_script_is_told_so(tmp_path: Path, code: str, words: str) -> None:
+def test_healthy_script_prints_no_problems_found(tmp_path: Path, code: str, words: str) -> None:
     done = run(tmp_path, "-m", "leafgrad", "train.py", code=code)
     assert done.returncode == 0
     assert done.stderr.startswith("leafgrad: no problems found")
     assert words in done.stderr
 
 
-def test_training_without_a_step_is_told_so(tmp_path: Path) -> None:
+def test_training_without_an_optimizer_step_is_reported(tmp_path: Path) -> None:
     code = TRAINING.replace("optimizer.step()", "optimizer.step")
     done = run(tmp_path, "-m", "leafgrad", "train.py", code=code)
     assert "no optimizer took a step in 4 backward passes" in done.stderr
     assert "no problems found" not in done.stderr
 
 
-def test_all_clear_names_what_no_optimizer_holds(tmp_path: Path) -> None:
+def test_no_problems_found_still_notes_parameters_that_no_optimizer_holds(tmp_path: Path) -> None:
     code = TRAINING.replace("model[2](hidden)", "(model[2](hidden) * other(hidden))")
     code = code.replace("for step", "other = torch.nn.Linear(8, 1).eval()\n    for step")
     done = run(tmp_path, "-m", "leafgrad", "train.py", code=code)
@@ -223,7 +223,7 @@ def test_traceback_ends_with_the_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.sweep
-def test_step_that_goes_wrong_can_be_recorded(tmp_path: Path) -> None:
+def test_option_first_records_the_step_that_goes_wrong(tmp_path: Path) -> None:
     code = TRAINING.replace("range(4)", "range(9)").replace(
         "square().mean()", "mul(step != 6).square().sum().sqrt()"
     )

@@ -124,7 +124,7 @@ def test_error_in_forward_names_line_module_and_input(trainer: Trainer) -> None:
     assert "`input` (3, 5) float32" in note
 
 
-def test_error_with_a_code_gets_its_advice(trainer: Trainer) -> None:
+def test_pytorch_error_with_a_code_gets_the_help_of_the_code(trainer: Trainer) -> None:
     with pytest.raises(RuntimeError) as raised:
         trainer.run(lambda _: next(trainer.model.parameters()).add_(1))
     (note,) = raised.value.__notes__
@@ -164,7 +164,7 @@ def test_gradient_that_stops_being_finite_later_is_reported(trainer: Trainer) ->
     assert "the 4 parameters of the model" in str(report)
 
 
-def test_first_step_to_record_shows_the_line(trainer: Trainer) -> None:
+def test_recording_from_a_later_first_step_shows_the_line(trainer: Trainer) -> None:
     ((step, report), *_) = trainer.run(trainer.root, steps=5, first=5)
     found = report.diagnoses[0]
     assert (step, found.code) == (5, "nan-gradient")
@@ -191,7 +191,7 @@ def test_recording_starts_again_if_the_weights_are_still_finite(trainer: Trainer
     assert recorded == [True] * 3 + [False] * 2 + [True] * 3 + [False] * 2
 
 
-def test_it_lets_go_and_leaves_nothing_behind(trainer: Trainer) -> None:
+def test_debug_stops_recording_and_restores_backward(trainer: Trainer) -> None:
     before = torch.Tensor.backward, torch.autograd.backward
     inside = []
 
@@ -211,7 +211,7 @@ class Mode(torch.overrides.TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_it_does_not_close_a_mode_of_the_user(trainer: Trainer) -> None:
+def test_debug_does_not_close_a_mode_of_the_user(trainer: Trainer) -> None:
     with debug(trainer.model, trainer.optimizer):
         with Mode() as mode:
             for _ in range(5):
@@ -223,7 +223,7 @@ def test_it_does_not_close_a_mode_of_the_user(trainer: Trainer) -> None:
         assert _autograd.function_modes() == 0
 
 
-def test_models_and_optimizers_are_found(trainer: Trainer) -> None:
+def test_models_and_optimizers_are_found_in_memory(trainer: Trainer) -> None:
     backbone = nn.Linear(4, 4)
     optimizer = torch.optim.SGD([*backbone.parameters(), *trainer.model.parameters()], lr=0.1)
     with debug() as reports:
@@ -233,7 +233,7 @@ def test_models_and_optimizers_are_found(trainer: Trainer) -> None:
     assert {*report.diagnoses[0].subject} == {"backbone.weight", "backbone.bias"}
 
 
-def test_optimizers_that_take_turns_are_told_apart(trainer: Trainer) -> None:
+def test_alternating_optimizers_are_not_reported(trainer: Trainer) -> None:
     critic = nn.Linear(1, 1)
     optimizer = torch.optim.SGD(critic.parameters(), lr=0.1)
     with debug() as reports:
@@ -291,7 +291,7 @@ def test_layers_that_no_optimizer_holds_are_reported_unless_in_eval(*, trains: b
     assert not trains or "layers[1].bias" in reports[0].report.diagnoses[0].subject
 
 
-def test_backward_from_elsewhere_is_left_alone(trainer: Trainer) -> None:
+def test_backward_with_gradient_or_inputs_is_not_diagnosed(trainer: Trainer) -> None:
     with debug(trainer.model) as reports:
         y = trainer.model(trainer.x)
         y.backward(torch.ones_like(y))
@@ -300,7 +300,7 @@ def test_backward_from_elsewhere_is_left_alone(trainer: Trainer) -> None:
     assert reports == []
 
 
-def test_memory_does_not_grow(trainer: Trainer) -> None:
+def test_memory_does_not_grow_during_training(trainer: Trainer) -> None:
     counts = []
     with debug(trainer.model, trainer.optimizer):
         for _ in range(3):
@@ -330,7 +330,7 @@ def test_first_must_be_positive() -> None:
 
 
 @pytest.mark.parametrize("program", healthy, ids=lambda program: program.__name__)
-def test_healthy_program_is_silent(program: Program, capsys: pytest.CaptureFixture[str]) -> None:
+def test_healthy_code_prints_nothing(program: Program, capsys: pytest.CaptureFixture[str]) -> None:
     torch.manual_seed(0)
     with undisturbed(), warnings.catch_warnings(action="ignore"), debug():
         training = program(contextlib.nullcontext)
@@ -345,7 +345,7 @@ def test_healthy_program_is_silent(program: Program, capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_check_sees_each_number_that_is_not_finite(bad: float) -> None:
+def test_finite_check_detects_each_number_that_is_not_finite(bad: float) -> None:
     check = FiniteCheck()
     tensors = [torch.ones(3), torch.ones(2, 2)]
     assert not check.has_failed(tensors)
@@ -353,11 +353,11 @@ def test_check_sees_each_number_that_is_not_finite(bad: float) -> None:
     assert check.has_failed(tensors)
 
 
-def test_check_is_not_misled_by_a_norm_that_overflows() -> None:
+def test_finite_check_accepts_finite_numbers_whose_norm_overflows() -> None:
     assert not FiniteCheck().has_failed([torch.full((9,), 6e4, dtype=torch.float16)])
 
 
-def test_check_reads_sparse_tensors() -> None:
+def test_finite_check_reads_sparse_tensors() -> None:
     values = torch.tensor([1.0, math.nan])
     tensor = torch.sparse_coo_tensor(torch.tensor([[0, 2]]), values, (3,), check_invariants=True)
     assert FiniteCheck().has_failed([tensor])

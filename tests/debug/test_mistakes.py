@@ -233,7 +233,7 @@ def test_zeros_of_padding_are_explained_by_the_indices() -> None:
     assert "every index is `padding_idx` at node" in " ".join(str(report).split())
 
 
-def test_array_that_a_recording_without_values_does_not_watch_is_noted() -> None:
+def test_unwatched_numpy_array_is_reported_as_a_note() -> None:
     model = torch.nn.Linear(4, 1)
     array = torch.randn(3, 4).numpy().copy()
     x = torch.from_numpy(array)

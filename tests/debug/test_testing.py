@@ -23,37 +23,37 @@ class Steps:
         self.optimizer.step()
 
 
-def test_gradients_that_arrive_pass_and_stay_out_of_grad() -> None:
+def test_assert_gradients_passes_and_leaves_grad_empty() -> None:
     model = Steps().model
     assert_gradients(model(torch.ones(3, 4)).square().mean(), model)
     assert all(one.grad is None for one in model.parameters())
 
 
-def test_missing_gradient_fails_with_the_report() -> None:
+def test_assert_gradients_fails_with_the_report() -> None:
     model = Steps().model
     with pytest.raises(AssertionError, match=r"`model\[0\].weight` and `model\[0\].bias`"):
         assert_gradients(model[2](torch.ones(3, 8)).square().mean(), model)
 
 
-def test_step_that_trains_everything_passes() -> None:
+def test_assert_trains_passes_if_all_parameters_change() -> None:
     step = Steps()
     assert_trains(step, step.model)
 
 
-def test_parameter_that_stays_fails_with_its_name() -> None:
+def test_assert_trains_names_a_parameter_that_did_not_change() -> None:
     step = Steps("2")
     with pytest.raises(AssertionError, match=r"0\.weight did not change in one step"):
         assert_trains(step, step.model)
     assert_trains(step, step.model, frozen=["0"])
 
 
-def test_frozen_parameter_that_moves_fails() -> None:
+def test_assert_trains_fails_if_a_frozen_parameter_changes() -> None:
     step = Steps()
     with pytest.raises(AssertionError, match=r"2\.bias is in `frozen=`, and changed"):
         assert_trains(step, step.model, frozen=["2.bias"])
 
 
-def test_parameter_that_is_not_finite_fails_with_the_report() -> None:
+def test_assert_trains_fails_with_the_report_if_a_parameter_is_not_finite() -> None:
     step = Steps()
     step.factor = float("nan")
     with pytest.raises(AssertionError, match=r"is not finite after one step(.|\n)*error\[nan-"):
@@ -63,7 +63,7 @@ def test_parameter_that_is_not_finite_fails_with_the_report() -> None:
 @pytest.mark.parametrize(
     ("frozen", "words"), [(["head"], "there is no 'head'"), (["0", "2"], "leaves no")]
 )
-def test_frozen_must_name_a_part(frozen: list[str], words: str) -> None:
+def test_frozen_must_name_parameters_but_not_all(frozen: list[str], words: str) -> None:
     step = Steps()
     with pytest.raises(ValueError, match=words):
         assert_trains(step, step.model, frozen=frozen)

@@ -157,7 +157,7 @@ FREED_WITH_NOTHING_SAVED: list[Step] = [
 @settings(max_examples=500)
 @example(program=FREED_WITH_NOTHING_SAVED, looks=True)
 @given(program=programs(), looks=st.booleans())
-def test_a_failure_is_reported_exactly_if_backward_fails(
+def test_diagnose_reports_a_failure_exactly_if_backward_fails(
     *, program: list[Step], looks: bool
 ) -> None:
     Keeping.looks = looks
@@ -253,7 +253,7 @@ def square(x: torch.Tensor) -> torch.Tensor:
         "detached",
     ],
 )
-def test_code_fits_the_error_message_of_pytorch(
+def test_finding_has_the_code_of_the_error_that_backward_raises(
     compute: Callable[[], torch.Tensor], code: str | None, message: str | None
 ) -> None:
     with record() as recording:
@@ -265,7 +265,7 @@ def test_code_fits_the_error_message_of_pytorch(
     assert (message or "") in (failure or "")
 
 
-def test_second_derivative_through_compiled_code_is_an_error() -> None:
+def test_second_derivative_of_compiled_code_is_reported() -> None:
     sine: Any = torch.compile(torch.sin, backend="aot_eager")
     loss = twice(lambda x: sine(x).sum(), leaf(2)).sum()
     assert diagnose(loss).codes == ("once-differentiable",)
@@ -277,7 +277,7 @@ def test_second_derivative_through_compiled_code_is_an_error() -> None:
     [torch.ones(4), torch.ones(2, 1), torch.ones((), dtype=torch.cfloat)],
     ids=["4", "2x1", "complex"],
 )
-def test_loss_that_is_not_one_real_number_is_an_error(loss: torch.Tensor) -> None:
+def test_loss_that_is_not_one_real_number_is_reported(loss: torch.Tensor) -> None:
     y = 2 * torch.ones_like(loss, requires_grad=True)
     assert diagnose(y).codes == ("not-scalar",)
     with pytest.raises(RuntimeError, match="grad can be implicitly created only for"):
@@ -304,13 +304,13 @@ def calls_of_diagnose(layers: int) -> int:
     return calls
 
 
-def test_cost_grows_in_proportion_to_the_graph() -> None:
+def test_number_of_calls_in_diagnose_grows_linearly_with_the_graph() -> None:
     calls_of_diagnose(2)  # what is read once
     few, many = map(calls_of_diagnose, (25, 100))
     assert many < 5 * few
 
 
-def test_compiled_code_always_reads_what_was_freed() -> None:
+def test_freed_graph_of_compiled_code_is_reported() -> None:
     sine: Any = torch.compile(torch.sin, backend="aot_eager")
     y = sine(torch.tensor(2.0, requires_grad=True))
     y.backward()
@@ -361,7 +361,7 @@ def test_step_of_any_optimizer_is_reported_at_the_line_that_calls_it(
     assert f"`{type(optimizer).__name__}.step` changed it" in found.notes[0]
 
 
-def test_closure_that_an_optimizer_calls_is_not_its_step() -> None:
+def test_write_in_a_closure_is_not_attributed_to_the_optimizer_step() -> None:
     model = nn.Linear(2, 1)
     optimizer = torch.optim.LBFGS(model.parameters(), max_iter=1)
 
@@ -377,7 +377,7 @@ def test_closure_that_an_optimizer_calls_is_not_its_step() -> None:
     assert None in writes
 
 
-def test_only_what_is_carried_over_a_step_should_be_detached() -> None:
+def test_detach_is_suggested_only_for_a_state_carried_over_a_step() -> None:
     model = nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with record() as recording:
@@ -390,7 +390,7 @@ def test_only_what_is_carried_over_a_step_should_be_detached() -> None:
     assert ".detach()" in str(diagnose(carried.sum(), model, recording=recording))
 
 
-def test_step_of_twelve_blocks_is_one_finding_with_or_without_its_line() -> None:
+def test_optimizer_step_that_changes_many_parameters_is_reported_once() -> None:
     model = nn.Sequential(*(nn.Linear(4, 4) for _ in range(12)))
     with record() as recording:
         loss = model(torch.rand(3, 4)).mean()
@@ -421,7 +421,7 @@ def test_line_of_the_backward_pass_that_freed_the_graph_is_shown(backward: Any) 
     assert (found.code, found.primary is not None) == ("freed", True)
 
 
-def test_backward_pass_that_keeps_the_graph_has_not_freed_it() -> None:
+def test_backward_pass_that_keeps_the_graph_is_not_blamed_for_freeing_it() -> None:
     with record() as recording:
         loss = leaf(2).exp().sum()
         loss.backward(retain_graph=True)
@@ -430,7 +430,7 @@ def test_backward_pass_that_keeps_the_graph_has_not_freed_it() -> None:
     assert found.primary is None
 
 
-def test_line_of_node_without_a_number_is_found() -> None:
+def test_line_of_node_without_sequence_number_is_reported() -> None:
     x = leaf(2)
     with record() as recording:
         loss = (x * 3 // 0.1).sum()

@@ -63,12 +63,12 @@ READ: dict[type, tuple[Handed, Handed]] = {
 
 
 @pytest.mark.parametrize("function", READ, ids=lambda function: function.__name__)
-def test_source_shows_which_gradients_backward_returns(function: Any) -> None:
+def test_gradients_that_backward_returns_are_read_from_its_source(function: Any) -> None:
     read = parse_backward(function)
     assert tuple(read.gradient_of_input(number, 2) for number in (0, 1)) == READ[function]
 
 
-def test_backward_that_is_not_a_function_is_unknown() -> None:
+def test_backward_that_is_not_a_function_is_read_as_unknown() -> None:
     class Callable(Custom):
         backward = print  # type: ignore[assignment]
 

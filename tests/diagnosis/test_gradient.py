@@ -147,7 +147,7 @@ def test_cause_is_found_without_a_recording(case: Callable[[], tuple[Any, Any]])
     assert code_of(*case()) == SEEN[case]
 
 
-def test_tensor_inside_a_transform_is_left_out() -> None:
+def test_tensor_inside_a_torch_func_transform_is_not_reported() -> None:
     codes = []
 
     def inside(x: Tensor) -> Tensor:
@@ -342,7 +342,7 @@ OTHER_USES = {
 
 
 @pytest.mark.parametrize("use", OTHER_USES.values(), ids=OTHER_USES)
-def test_unused_parameter_is_unused_whatever_else_was_done(use: Callable[[Spare], None]) -> None:
+def test_unused_parameter_is_reported_despite_its_other_uses(use: Callable[[Spare], None]) -> None:
     model = Spare()
     with record() as recording:
         earlier = model(X)
@@ -367,7 +367,7 @@ def test_only_the_cut_between_the_tensor_and_the_loss_is_marked() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:To copy construct from a tensor")
-def test_cut_that_only_led_to_a_later_one_is_not_marked() -> None:
+def test_each_tensor_is_reported_with_the_cut_of_its_own_path() -> None:
     w, x = leaf(2), leaf(2)
     with record() as recording:
         h = w * x.exp().detach()
@@ -375,7 +375,7 @@ def test_cut_that_only_led_to_a_later_one_is_not_marked() -> None:
     assert [code_of(one, loss, recording) for one in (w, x)] == ["copied", "detached"]
 
 
-def test_intermediate_tensor_before_a_cut_and_after_it() -> None:
+def test_intermediate_tensors_before_and_after_a_cut_are_reported_as_detached() -> None:
     x = leaf(2)
     with record() as recording:
         h = x.exp()
@@ -384,7 +384,7 @@ def test_intermediate_tensor_before_a_cut_and_after_it() -> None:
     assert [code_of(one, loss, recording) for one in (h, cut, x)] == ["detached", "detached", None]
 
 
-def test_graph_that_is_gone_is_still_known_and_nothing_stays_alive() -> None:
+def test_cut_of_a_freed_graph_is_reported_and_no_tensor_stays_alive() -> None:
     x = h = leaf(2)
     with record() as recording:
         for step in range(20_000):
@@ -425,7 +425,7 @@ def test_straight_through_estimator_is_only_a_note() -> None:
 
 
 @pytest.mark.parametrize("name", ["all_gather", "gather", "all_to_all_single"])
-def test_collective_is_marked(name: str) -> None:
+def test_collective_that_cuts_the_graph_is_reported_with_its_line(name: str) -> None:
     encoder, head = nn.Linear(3, 3), nn.Linear(3, 1)
     dist.init_process_group(
         "gloo", store=torch._C._distributed_c10d.HashStore(), rank=0, world_size=1
@@ -477,7 +477,7 @@ def test_unsaved_intermediate_of_custom_function_is_reported() -> None:
     assert "save its inputs and outputs only" in " ".join(str(report).split())
 
 
-def test_last_bias_of_a_derivative_is_only_a_note() -> None:
+def test_bias_that_a_derivative_does_not_contain_is_only_a_note() -> None:
     model = nn.Sequential(nn.Linear(1, 4), nn.Tanh(), nn.Linear(4, 1))
     x = torch.rand(3, 1, requires_grad=True)
     with record() as recording:
@@ -517,7 +517,7 @@ def test_backward_that_cannot_be_read_gives_no_finding() -> None:
 # --- What should get a gradient
 
 
-def test_optimizer_and_expect_decide_what_should_be_trained() -> None:
+def test_optimizer_and_expect_decide_which_parameters_should_be_trained() -> None:
     model = nn.ModuleDict({"generator": nn.Linear(3, 3), "critic": nn.Linear(3, 1)})
     optimizer = torch.optim.SGD(model["critic"].parameters(), lr=0.1)
     with record() as recording:
@@ -561,7 +561,7 @@ def test_many_names_are_counted_by_module(names: list[str], words: str) -> None:
 # --- Switches, and leaves that no module registers
 
 
-def test_block_that_switches_recording_on_ends_with_what_was_around_it() -> None:
+def test_no_grad_block_is_marked_after_an_enable_grad_block_inside_it() -> None:
     x = leaf(2)
     with record() as recording, torch.no_grad():
         with torch.enable_grad():
@@ -619,7 +619,7 @@ class Heads(nn.Module):
 
 
 @needs_distributed
-def test_gradient_that_another_process_may_store_gives_no_finding() -> None:
+def test_parameter_that_another_process_may_give_a_gradient_is_not_reported() -> None:
     with one_of(2):
         for finds_unused, expected in ((True, ()), (False, ("not-reached",))):
             model = nn.parallel.DistributedDataParallel(
@@ -632,7 +632,7 @@ def test_gradient_that_another_process_may_store_gives_no_finding() -> None:
 
 
 @needs_distributed
-def test_sharded_parameters_are_found_by_the_whole_ones() -> None:
+def test_sharded_parameters_are_matched_with_unsharded_ones() -> None:
     from torch.distributed.fsdp import fully_shard  # noqa: PLC0415 (may lack)
 
     with one_of(2):
@@ -648,7 +648,7 @@ def test_sharded_parameters_are_found_by_the_whole_ones() -> None:
             assert diagnose(model.used(torch.ones(1, 4)).sum(), model).ok
 
 
-def test_state_dict_loaded_into_another_model_is_a_copy() -> None:
+def test_state_dict_loaded_into_another_model_is_reported_as_a_copy() -> None:
     a, b = nn.Linear(3, 1), nn.Linear(3, 1)
     with record() as recording:
         b.load_state_dict(a.state_dict())
@@ -687,7 +687,7 @@ def test_optimizer_is_marked_in_the_function_that_was_recorded() -> None:
     assert not found.help[0].edits
 
 
-def test_checkpoint_that_computes_other_tensors_is_an_error() -> None:
+def test_checkpoint_whose_second_run_has_other_shapes_is_reported() -> None:
     sizes = iter([2, 3, 3])
 
     def block(x: torch.Tensor) -> torch.Tensor:

@@ -34,7 +34,7 @@ def hooked(x: Tensor) -> Tensor:
     ],
     ids=["difference", "hook", "inner factor", "no words", "factor", "underflow"],
 )
-def test_cause_of_zeros_is_named(function: Callable[[Tensor], Tensor], says: str) -> None:
+def test_report_names_the_cause_of_zeros(function: Callable[[Tensor], Tensor], says: str) -> None:
     report = zeros(function)
     assert report.codes == ("zero-gradient",)
     assert says in str(report)
@@ -80,13 +80,13 @@ def sizes(model: nn.Module) -> tuple[str, ...]:
     ],
     ids=["sigmoid", "large", "tanh"],
 )
-def test_sizes_are_reported_where_they_run_away(
+def test_vanishing_and_exploding_gradients_are_reported(
     bend: Callable[[], nn.Module], gain: float, codes: tuple[str, ...]
 ) -> None:
     assert sizes(deep(bend, gain)) == codes
 
 
-def test_a_constant_objective_is_named() -> None:
+def test_loss_that_no_parameter_can_change_is_reported() -> None:
     model = nn.Linear(4, 8)
     with record(values=True) as recording:
         loss = model(torch.randn(5, 4)).softmax(-1).mean()

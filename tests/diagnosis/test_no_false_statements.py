@@ -38,7 +38,7 @@ def program(says: str, never: str = r"\Z.") -> Callable[[Callable[[], Any]], Cal
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", PROGRAMS, ids=lambda case: case.run.__name__)
-def test_report_makes_true_statements_only(case: Program) -> None:
+def test_report_contains_the_true_and_not_the_false_statement(case: Program) -> None:
     text = " ".join(str(case.run()).split())
     assert re.search(case.says, text), text
     assert not re.search(case.never, text), text
@@ -207,13 +207,13 @@ CONSTANT = {
 
 
 @pytest.mark.parametrize("objective", CONSTANT.values(), ids=CONSTANT)
-def test_a_constant_objective_is_found_behind_rounding_errors(objective: Any) -> None:
+def test_constant_loss_is_recognized_despite_rounding_errors(objective: Any) -> None:
     report = norms(nn.Linear(3, 5), objective)
     assert report.codes == ("zero-gradient",)
     assert report.diagnoses[0].headline.startswith("the objective does not depend on")
 
 
-def test_a_trained_softmax_is_no_constant() -> None:
+def test_loss_of_a_trained_softmax_is_not_reported_as_constant() -> None:
     assert norms(nn.Linear(3, 5), lambda m: m(X).softmax(-1)[:, 0].log().mean()).codes == ()
 
 
@@ -306,7 +306,7 @@ NOTHING = torch.zeros(0)
     ],
     ids=["mse", "huber", "cross entropy", "mean", "var"],
 )
-def test_a_mask_that_selects_nothing_is_named(loss: Callable[[Tensor], Tensor]) -> None:
+def test_mask_that_selects_nothing_is_reported(loss: Callable[[Tensor], Tensor]) -> None:
     assert "without elements" in " ".join(str(nan_in(loss, 1.0, 2.0)).split())
     x = torch.ones(2, requires_grad=True)
     report = diagnose(loss(x), {"x": x}, gradients=True)
@@ -368,7 +368,7 @@ def a_reentrant_checkpoint_that_runs() -> object:
     ],
     ids=["log", "sqrt", "rsqrt", "exp"],
 )
-def test_a_cure_fits_half_precision(compute: Any, cured: Any, bound: str) -> None:
+def test_printed_bound_is_not_zero_in_half_precision(compute: Any, cured: Any, bound: str) -> None:
     assert bound in str(nan_in(compute, 0.0, half=True))
     x = torch.zeros(1, dtype=torch.float16, requires_grad=True)
     cured(x).backward()
@@ -385,7 +385,7 @@ def an_entropy_at_zero() -> object:
     return nan_in(entropy, 0.0, 1.0)
 
 
-def test_an_entropy_at_zero_is_cured() -> None:
+def test_suggested_fix_of_an_entropy_gives_finite_gradients_at_zero() -> None:
     p = torch.tensor([0.0, 1.0], requires_grad=True)
     torch.xlogy(p, p.clamp(min=1e-12)).sum().backward()
     assert p.grad is not None

@@ -136,7 +136,7 @@ def test_gradients_are_checked_without_a_recording() -> None:
     assert diagnosed((x * 1).sqrt().sin().sum(), {"x": x}).codes == ("nan-gradient",)
 
 
-def test_freed_graph_still_reports_values() -> None:
+def test_nan_in_a_freed_graph_is_reported() -> None:
     x = torch.tensor([0.0, 4.0], requires_grad=True)
     with record(values=True) as recording:
         loss = x.log().sum()
@@ -153,7 +153,7 @@ def test_backward_pass_leaves_grad_and_graph_as_they_are() -> None:
     assert x.grad is not None
 
 
-def test_outputs_of_several_numbers_start_from_ones() -> None:
+def test_trial_backward_pass_starts_outputs_of_several_numbers_with_ones() -> None:
     x = torch.tensor([0.0, 4.0], requires_grad=True)
     report = diagnosed([x.sqrt(), (x + 1).log()], {"x": x})
     assert "nan-gradient" in report.codes

@@ -294,7 +294,7 @@ class Counts(Counter[tuple[str, str]]):
 
 
 @pytest.mark.parametrize("count", [60, pytest.param(600, marks=pytest.mark.sweep)])
-def test_findings_predict_the_observed_effects(count: int) -> None:
+def test_findings_predict_the_effects_of_backward_and_step(count: int) -> None:
     counts = Counts()
     outcomes = filter(None, map(run, range(count)))
     wrong = [one for outcome in outcomes for one in counts.add(outcome)]

@@ -38,7 +38,7 @@ def test_each_code_has_a_program_and_a_near_miss() -> None:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("code", CODES)
-def test_program_provokes_its_code_first_and_with_its_line(code: str) -> None:
+def test_first_finding_on_each_program_has_its_code_and_line(code: str) -> None:
     if code == "detached-in-place" and torch.__version__ < "2.12":
         pytest.skip("before 2.12, PyTorch does not show that a saved tensor was detached")
     found = next(iter(report_on(code)))
@@ -70,7 +70,7 @@ def test_report_follows_a_later_change_of_language(
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("code", CODES)
-def test_no_line_is_shown_as_changed_into_itself(code: str) -> None:
+def test_printed_edit_never_replaces_a_line_by_itself(code: str) -> None:
     edits = [match for line in str(report_on(code)).splitlines() if (match := EDIT.match(line))]
     removed, added = ({(m[1], m[3]) for m in edits if m[2] == sign} for sign in "-+")
     assert removed.isdisjoint(added)
@@ -78,7 +78,7 @@ def test_no_line_is_shown_as_changed_into_itself(code: str) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("code", CODES)
-def test_near_miss_does_not_provoke_it(code: str) -> None:
+def test_near_miss_does_not_trigger_the_code(code: str) -> None:
     assert code not in report_on(code, NEAR_MISSES).codes
 
 
@@ -95,7 +95,7 @@ def test_printed_fix_cures_the_program(code: str) -> None:
     assert code not in report_on(code, PROGRAMS, fixed).codes
 
 
-def test_page_breaks_sentences_itself_and_marks_code_alone() -> None:
+def test_html_report_leaves_line_breaks_of_sentences_to_the_browser() -> None:
     report = report_on("missing-create-graph")
     (found,) = report
     page = report._repr_html_()

@@ -30,7 +30,7 @@ def norms_of(model: nn.Module, batch: torch.Tensor | None = None) -> GradientNor
     return trace_graph(loss, names=model, recording=recording, gradients=True).gradient_norms
 
 
-def test_norms_match_hooks_and_grads() -> None:
+def test_gradient_norms_match_hooks_and_parameter_grads() -> None:
     model = deep(nn.Tanh, 3)
     seen: dict[str, torch.Tensor] = {}
 
@@ -60,7 +60,7 @@ def test_norms_match_hooks_and_grads() -> None:
     assert found["bend1"].parameters is None
 
 
-def test_dip_that_recovers_is_not_vanishing() -> None:
+def test_small_gradient_that_grows_again_is_not_vanishing() -> None:
     model = nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 16), nn.Linear(16, 16))
     with torch.no_grad():
         next(model[1].parameters()).mul_(1e5)

@@ -43,7 +43,7 @@ def test_memory_of_parameters_is_counted_apart() -> None:
     assert kept.total.bytes_without_parameters == 4 * 2 * 4
 
 
-def test_graph_without_saved_tensors_keeps_nothing() -> None:
+def test_graph_without_saved_tensors_keeps_no_memory() -> None:
     kept = memory(leaf(2) + leaf(2))
     assert (kept.node_count, kept.total.slots, kept.total.storage_bytes) == (3, 0, 0)
     assert (kept.kinds, kept.total.storages, kept.states) == ((), 0, ())
@@ -215,7 +215,7 @@ def selectively(products: list[torch.Tensor], **options: bool) -> torch.Tensor:
     return result
 
 
-def test_cache_of_selective_checkpoint_counts() -> None:
+def test_cache_of_selective_checkpoint_counts_as_memory() -> None:
     y = selectively([])
     kept = memory(y)
     assert by_name(kept.states)["cached"] == 2 * 8 * 4
@@ -228,7 +228,7 @@ def test_cache_of_selective_checkpoint_counts() -> None:
     assert "cached" not in by_name(memory(y).states)
 
 
-def test_cache_of_operators_with_several_results_and_numbers_counts() -> None:
+def test_cached_tensors_of_operators_with_several_results_count() -> None:
     operators = [torch.ops.aten.max.dim, torch.ops.aten._local_scalar_dense.default]
     y = checkpoint(
         lambda x: x.exp().max(dim=1).values * x.detach().sum().item(),

@@ -65,7 +65,7 @@ def test_more_than_six_numbers_are_not_listed() -> None:
         ([math.inf] * 9, " 9 inf"),
     ],
 )
-def test_narrow_table_has_number_or_norm(values: list[float], text: str) -> None:
+def test_narrow_table_shows_one_number_or_the_norm(values: list[float], text: str) -> None:
     x = torch.tensor(values, requires_grad=True)
     trace = trace_graph(x, names={"long" * 20: x}, values=True)
     assert str(trace).endswith(text)

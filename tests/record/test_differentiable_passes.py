@@ -57,7 +57,7 @@ def test_nodes_of_backward_pass_are_one_order_above_its_graph(
     assert "Mul" in twice[2]
 
 
-def test_order_counts_passes_whose_nodes_are_gone() -> None:
+def test_derivative_order_counts_passes_whose_nodes_were_freed() -> None:
     found = orders(traced(lambda x: slope(slope(x**3, x) * 1, x)))
     assert set(found) == {0, 2}
     assert found[0] == {"AccumulateGrad"}

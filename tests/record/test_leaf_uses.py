@@ -11,7 +11,7 @@ from tests.diagnosis.programs import code_of
 from tests.tensors import leaf
 
 
-def test_recording_frees_values_it_saw() -> None:
+def test_recording_keeps_no_tensor_and_no_storage_alive() -> None:
     with record() as recording:
         for _ in range(300):
             torch.ones(1000).exp()
@@ -33,7 +33,7 @@ class Other(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_write_under_no_grad_is_a_cut_under_another_mode() -> None:
+def test_write_under_no_grad_is_a_cut_inside_another_function_mode() -> None:
     x, z = leaf(2), leaf(2)
     with Other(), record() as recording:
         with torch.no_grad():

@@ -11,7 +11,7 @@ def call(storage: int, before: int) -> Call:
     return Call(0, 0, None, "add_", writes=(write,))
 
 
-def test_writes_between_versions_exclude_former_storage() -> None:
+def test_writes_between_versions_exclude_an_earlier_storage_of_equal_identity() -> None:
     log = Log(0)
     log.tape.calls = [call(7, 0), call(7, 1), call(8, 1), call(7, 0), call(7, 1)]
     first, second = log.writes[:2]

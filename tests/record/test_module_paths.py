@@ -95,7 +95,7 @@ def test_modules_without_names_are_numbered_by_class() -> None:
     assert recording.modules[::4] == ("Sequential", "Sequential-2")
 
 
-def test_module_missing_in_names_is_called_by_its_class() -> None:
+def test_module_missing_in_names_is_named_by_its_class() -> None:
     _, discriminator, recording, loss = adversaries()
     trace = trace_graph(loss, names=discriminator, recording=recording)
     beside = ["Sequential.2", "Sequential.1", "Sequential.0"]

@@ -83,7 +83,7 @@ def test_write_in_a_package_is_reported_at_the_users_line(helper: dict[str, Any]
     assert str(write) == f"zero_ in {write.source}: version 0 to 1"
 
 
-def test_wrapped_pytorch_functions_keep_lines_and_orders(
+def test_wrapped_pytorch_functions_are_recorded_with_lines_and_orders(
     helper: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for owner, name in [

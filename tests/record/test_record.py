@@ -344,7 +344,7 @@ class Counting(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def test_surrounding_mode_sees_same_calls() -> None:
+def test_surrounding_mode_sees_the_same_calls_during_a_recording() -> None:
     def work() -> None:
         x = torch.ones(2)
         x.add_(1)
@@ -431,7 +431,7 @@ def entered(times: int) -> Iterator[Recording]:
         yield [stack.enter_context(record()) for _ in range(times)][-1]
 
 
-def test_recorder_is_refused_in_place_of_recording() -> None:
+def test_context_manager_is_refused_instead_of_a_recording() -> None:
     wrong: Any = record()
     with pytest.raises(TypeError, match=r"^recording must be what record\(\) gave, not _Gen"):
         trace_graph(leaf(2).sin(), recording=wrong)

@@ -187,7 +187,7 @@ def test_trace_leaves_graph_of_any_kind_unchanged(kind: str) -> None:
 # --- Several losses that share a trunk
 
 
-def test_losses_share_nodes_of_trunk_until_one_frees_it() -> None:
+def test_backward_of_one_loss_frees_the_nodes_that_others_share() -> None:
     x = leaf(3)
     first, second, _, third = several_losses(x)
     trace = trace_graph([first, second, third])

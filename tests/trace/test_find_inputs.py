@@ -109,7 +109,7 @@ def test_parts_of_tensor_are_one_input() -> None:
     assert (given.name, given.shape, len(given.uses)) == ("x", (3, 1, 2), 3)
 
 
-def test_inputs_that_are_not_saved_are_unknown() -> None:
+def test_input_that_no_node_saved_is_not_found() -> None:
     model, x = nn.Linear(2, 2), torch.ones(1, 2)
     y = model(x).sum()
     assert len(trace_graph(y, names={"x": x}).inputs) == 1

@@ -68,7 +68,7 @@ def test_grad_outputs_weigh_elements() -> None:
     assert arrived.numbers == (2.0, 40.0)
 
 
-def test_none_in_grad_outputs_is_one() -> None:
+def test_none_in_grad_outputs_means_one() -> None:
     x = number(3.0)
     y = x * x
     trace = trace_graph(
@@ -80,7 +80,7 @@ def test_none_in_grad_outputs_is_one() -> None:
     assert one(gradients(trace)["x"]) == 8.0
 
 
-def test_output_inside_graph_of_another_adds_its_weight() -> None:
+def test_gradient_of_output_inside_another_graph_is_added() -> None:
     x = number(3.0)
     y = x * x
     trace = trace_graph([y, 2 * y], names={"x": x}, gradients=True)

@@ -222,7 +222,7 @@ def test_custom_function_shows_tensors_saved_and_on_ctx() -> None:
 # --- Retained gradients
 
 
-def test_retains_grad_is_known_of_reachable_tensors() -> None:
+def test_retains_grad_is_known_only_for_outputs_leaves_and_named_tensors() -> None:
     x = leaf(2)
     h = x.sin()
     h.retain_grad()

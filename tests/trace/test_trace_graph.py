@@ -173,7 +173,7 @@ def doubled(times: int) -> object:
 
 
 @pytest.mark.parametrize("outputs", [holding_itself(), doubled(60)])
-def test_container_that_comes_again_counts_once(outputs: object) -> None:
+def test_container_that_occurs_again_is_searched_once(outputs: object) -> None:
     assert len(trace_graph(outputs).roots) == 1
 
 

@@ -58,7 +58,7 @@ def test_tied_parameter_counts_once() -> None:
     assert by_path(trace_graph(model(torch.ones(1, 3)).sum(), names=model))[""].parameters == 3
 
 
-def test_lazy_parameter_counts_without_numbers() -> None:
+def test_lazy_parameter_is_counted_without_its_elements() -> None:
     model = nn.Sequential(nn.Linear(3, 3), nn.LazyLinear(3))
     model[1].weight = UninitializedParameter(requires_grad=False)
     model[1].bias = UninitializedParameter(requires_grad=False)

@@ -72,7 +72,7 @@ def test_each_output_has_its_value() -> None:
     assert told(trace)["UnbindBackward0"] == ["1", "2"]
 
 
-def test_value_of_custom_function_is_seen_when_used() -> None:
+def test_value_of_custom_function_is_recorded_at_its_next_use() -> None:
     with record(values=True) as recording:
         z = outcome_of(Doubled, holding(3.0)) + 1
     assert told(trace_graph(z, recording=recording, values=True))["DoubledBackward"] == ["6"]

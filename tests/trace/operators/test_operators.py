@@ -43,7 +43,7 @@ def test_trace_of_operator_matches_graph_and_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LEFT_OUT)
-def test_operators_left_out_have_no_graph(name: str) -> None:
+def test_operators_excluded_from_the_traces_have_no_graph(name: str) -> None:
     graphs: list[Tensor] = []
     with suppress(RuntimeError, ValueError):  # NotImplementedError is a RuntimeError
         graphs = [output for sample in samples_of(operators()[name]) for output in sample.outputs()]
