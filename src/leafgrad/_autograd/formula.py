@@ -241,7 +241,7 @@ def refuses(node: Node) -> bool:
         base = torch.autograd.Function
         lacks_backward = function.backward is base.backward and function.vjp is base.vjp
         is_of_compiled = function.__module__.startswith("torch._functorch._aot_autograd.")
-        is_second = is_of_compiled and not is_compiled(node)  # made under `create_graph`
+        is_second = is_of_compiled and not is_compiled(node)  # from a pass with `create_graph`
         return registered_backward(function) == (None,) or lacks_backward or is_second
     if name in _FIRST_REFUSED:
         return next_functions(node)[0][0] is not None

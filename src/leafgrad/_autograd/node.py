@@ -132,7 +132,7 @@ next_sequence_nr: Callable[[], int] = torch._C._autograd._get_sequence_nr
 
 
 _BACKWARD = re.compile(r"Backward\d*$")
-_OWN_BACKWARD = re.compile(r"Backward(\d+|s)$")  # names of custom functions end differently
+_OWN_BACKWARD = re.compile(r"Backward(\d+|s)$")  # names of custom functions end with `Backward`
 _WORD = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])|(?<=[0-9][A-Z])(?=[A-Z])")
 
 

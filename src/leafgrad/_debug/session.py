@@ -190,7 +190,8 @@ class Session:
             self._stop_recording()
         elif self._wants_recording:
             self._wants_recording = False
-            if all_finite(parameters_of([optimizer]).values()):  # else each later step is NaN too
+            # After a step with NaN in a parameter, all later steps would show nothing but NaN.
+            if all_finite(parameters_of([optimizer]).values()):
                 self._start_recording()
         elif self.step >= self.first and (not self._recordings or is_new):
             self._start_recording()  # a new optimizer begins another part of the training

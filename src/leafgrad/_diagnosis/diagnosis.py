@@ -97,7 +97,7 @@ class Diagnosis:
     consequences: tuple["Diagnosis", ...] = ()
 
 
-def diagnosis(  # noqa: PLR0913 # it fills a value with as many fields
+def diagnosis(  # noqa: PLR0913 # one argument for each field of `Diagnosis`
     code: str,
     severity: Severity,
     *,

@@ -282,7 +282,8 @@ class GradientFlow:
         The engine runs every node of the graph, even one at which no gradient arrives.
         """
         is_plain = self._is_plain(node)
-        if arrived and _autograd.is_compiled(node):  # unused inputs may get none
+        # A compiled backward may return no gradient for an input that the result does not use.
+        if arrived and _autograd.is_compiled(node):
             for _, edge in _needed_edges(node, successors):
                 self._add(*edge, Arrival(doubt=node))
         elif not is_plain and _autograd.forward_class(node) is not None:

@@ -26,7 +26,7 @@ def name_derivatives(
     sums: dict[int | None, Value] = {}
     makers: dict[Value | None, int | None] = {}
     for call in log.tape.calls:
-        if call.stop > call.start:  # otherwise a later call has this number
+        if call.stop > call.start:  # the number of a call without nodes belongs to a later call
             makers.update(dict.fromkeys(call.outputs, call.start))
             if call.name == "sum":
                 sums[call.start] = call.inputs[0]

@@ -13,7 +13,7 @@ from leafgrad._record.log import Given, Log
 from leafgrad._trace.not_finite_turns import mark_value_turns
 
 Nodes = tuple[TracedNode, ...]
-AtHand = Sequence[tuple[str | None, torch.Tensor]]  # outputs and named tensors, with their names
+AtHand = Sequence[tuple[str | None, torch.Tensor]]  # named tensors, and outputs without a name
 
 
 def add_values(

@@ -94,7 +94,7 @@ def draw_view(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> Drawin
         *([element("g", under.markup, class_="legend", transform=shift)] if style.legend else []),
         xmlns="http://www.w3.org/2000/svg",
         class_=CLASS,
-        style="max-width:none",  # or a page shrinks the picture until its text is too small
+        style="max-width:none",  # else a page may shrink the picture until its text is unreadable
         role="img",
         width=right - left,
         height=height,
