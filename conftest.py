@@ -1,4 +1,4 @@
-"""What every test stands on."""
+"""Settings and fixtures for all tests: garbage collection, hypothesis, seeds, global switches."""
 
 import gc
 from collections.abc import Iterator
@@ -7,11 +7,12 @@ import hypothesis
 import pytest
 import torch
 
-# In docs, only pages are tests. Importing the demonstration would run its training.
+# pytest must not import these: they are not tests, and the demonstration would run its training.
 collect_ignore = ["docs/_build", "docs/_extensions", "docs/conf.py"]
 collect_ignore += ["src/leafgrad/_debug/demonstration.py"]
 
-# Tests create millions of objects and few cycles; searching for cycles took 5 % of their time.
+# Tests create millions of objects but few cycles. With Python's default thresholds, the search for
+# cycles takes 5 % of their time.
 gc.set_threshold(20_000, 20, 20)
 
 hypothesis.settings.register_profile("leafgrad", deadline=None, derandomize=True)
@@ -19,7 +20,7 @@ hypothesis.settings.load_profile("leafgrad")
 
 
 def switches() -> dict[str, object]:
-    """Read PyTorch's global switches, which no test may leave flipped."""
+    """Return the values of PyTorch's global switches, which a test must not change permanently."""
     return {
         "default dtype": torch.get_default_dtype(),
         "grad mode": torch.is_grad_enabled(),
@@ -30,11 +31,11 @@ def switches() -> dict[str, object]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _what_is_there_to_stay_is_not_searched() -> None:
-    """Keep what was loaded before a file of tests from the garbage collector.
+def _freeze_loaded_objects() -> None:
+    """Exclude all objects that exist before a test file runs from garbage collection.
 
-    What PyTorch, Sphinx and 7,000 tests are made of took longer to search, at each `gc.collect()`
-    of a test, than most of them to run; and no child need collect what it was forked with.
+    They are the modules of PyTorch and Sphinx and 7,000 tests. A `gc.collect()` in a test that
+    searches them takes longer than most tests. Forked child processes need not search them either.
     """
     gc.collect()
     gc.freeze()
@@ -42,7 +43,7 @@ def _what_is_there_to_stay_is_not_searched() -> None:
 
 @pytest.fixture(autouse=True)
 def _seed() -> None:
-    """Draw the same random numbers in a test, whatever ran before it."""
+    """Set PyTorch's random seed, so that a test does not depend on the tests before it."""
     torch.manual_seed(0)
 
 

@@ -108,7 +108,10 @@ def numbers_of(text: str) -> set[float]:
 
 
 def main(arguments: list[str]) -> int:
-    """Compare, or do what the arguments name."""
+    """Run the command in `arguments` (see the module docstring); by default, compare.
+
+    Return 1 if two sentences disagree, otherwise 0.
+    """
     kept = json.loads(KEPT.read_text("utf-8")) if KEPT.is_file() else {}
     found = {digest(chinese): (english, chinese) for english, chinese in pairs()}
     if arguments[:1] == ["missing"]:

@@ -54,7 +54,7 @@ def measure_python(text: str) -> Size:
 
 
 def is_docstring(node: ast.AST) -> bool:
-    """Return whether a statement consists of a string literal, such as a docstring."""
+    """Return whether a node is a statement that consists of a string, such as a docstring."""
     match node:
         case ast.Expr(value=ast.Constant(value=str())):
             return True
@@ -77,7 +77,10 @@ def measure(file: Path) -> Size:
 
 
 def tracked(room: dict[str, Any]) -> Iterator[Path]:
-    """Yield the files of a room that git tracks, except those of excluded rooms."""
+    """Yield the Python, JavaScript and CSS files in the paths of a room.
+
+    Files that git ignores and the paths in `without` are left out.
+    """
     paths = [*room["paths"], *(f":(exclude){path}" for path in room.get("without", ()))]
     listed = subprocess.run(
         ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *paths],

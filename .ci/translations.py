@@ -118,14 +118,14 @@ def verdicts(claims: dict[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:
 
 
 def errata(claims: dict[str, tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield the corrections of common errors and their translations."""
+    """Yield the correction of each common error, composed from a claim, and its translation."""
     for name in re.findall(r'^ +"([\w-]+/[\w-]+)": ', read(ERRATA_PAGE), re.MULTILINE):
         english, chinese = claims[name]
         yield f"{english} {link(name)}", f"{chinese}{link(name)}" if chinese else ""
 
 
 def compose(catalogue: Catalog, composed: dict[str, str], kind: re.Pattern[str]) -> None:
-    """Replace all messages of one kind (those that match `kind`) by composed translations."""
+    """Replace the messages that match `kind` by those in `composed`, which maps them to Chinese."""
     for message in list(catalogue):
         source = " ".join(str(message.id).split())
         if source in composed:

@@ -4,7 +4,7 @@ import time
 
 started = time.perf_counter()
 
-import torch  # noqa: E402 - what the import takes is measured as well
+import torch  # noqa: E402 - the printed time includes this import
 
 from leafgrad import trace_graph  # noqa: E402
 

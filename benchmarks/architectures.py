@@ -1,5 +1,5 @@
 """Network architectures for physics problems: two input columns, one output channel."""
-# ruff: noqa: D102 (what a module computes stands in its class)
+# ruff: noqa: D102 (the docstring of a module's class describes its forward pass)
 
 import math
 from collections.abc import Callable

@@ -34,7 +34,7 @@ Field = Callable[[Tensor], Tensor]
 Derivative = Callable[[Field, Tensor], Tensor]  # of a function at points
 Run = Callable[[], object]
 
-LAPLACIAN = 0  # stands for the Laplacian in place of an order
+LAPLACIAN = 0  # the order that stands for the Laplacian
 FASTER_THAN_EAGER = 1.5
 OF_FLOOR = 1.25
 AT_FLOOR = {*PRODUCTS, torch.ops.aten.tanh.default}
@@ -43,14 +43,14 @@ decompositions[torch.ops.aten._efficientzerotensor.default] = torch.zeros  # noq
 
 
 def ours(order: int) -> Derivative:
-    """Return a function that computes this derivative with leafgrad."""
+    """Return a function that computes the derivative of this order by leafgrad."""
     if order == LAPLACIAN:
         return laplacian
     return lambda function, x: higher_order_grad(function, x, order)
 
 
 def nested(order: int) -> Derivative:
-    """Return a function that computes this derivative by nested `torch.autograd.grad`."""
+    """Return a function that computes the same derivative as `ours`, by nested calls of `grad`."""
 
     def derivative(function: Field, x: Tensor) -> Tensor:
         outputs = function(x)
@@ -67,7 +67,10 @@ def nested(order: int) -> Derivative:
 
 
 def by_jvp(order: int) -> Derivative:
-    """Return a derivative by nested `jvp`; for the Laplacian, sum one nested call per column."""
+    """Return a function that computes the same derivative as `ours`, by nested `torch.func.jvp`.
+
+    The Laplacian is the sum of one nested call for each column.
+    """
 
     def along(function: Field, direction: Tensor) -> Field:
         return lambda x: torch.func.jvp(function, (x,), (direction.expand_as(x),))[1]
@@ -253,7 +256,7 @@ def verdict(turns: Turns) -> str:
 
 
 def in_turns(ways: Mapping[str, Run], jax: Jax | None, rounds: int) -> Turns:
-    """Time all ways in interleaved rounds, then close the JAX process."""
+    """Return the CPU milliseconds of all ways in interleaved rounds. Close the JAX process."""
     turns: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
         for name, run in ways.items():

@@ -10,7 +10,7 @@ of `torch.autograd.grad`, channel by channel. The outcomes are
     WRONG      a result that differs
     NEEDLESS   any other error
 """
-# ruff: noqa: D102, D103 (a network is its name)
+# ruff: noqa: D102, D103 (functions without a docstring are networks with a well-known name)
 # mypy: disable-error-code="no-any-return"
 
 import math
@@ -223,7 +223,7 @@ def symplectic(p: Parts, x: Tensor) -> Tensor:
 
 
 def messages(p: Parts, x: Tensor) -> Tensor:
-    """Evaluate a graph network on particles placed by each row.
+    """Evaluate a graph network on four particles, whose places are computed from each row.
 
     It aggregates the edges by mean and by maximum.
     """

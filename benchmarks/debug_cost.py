@@ -63,7 +63,7 @@ def seconds(step: Step) -> float:
 
 
 def print_ratios(name: str, step: Step) -> None:
-    """Print the ratios of the recorded steps, and the median ratio of later steps."""
+    """Print the ratios of recorded steps (see the module), and the median ratio of later steps."""
     plain = statistics.median(seconds(step) for _ in range(9))
     with debug():
         recorded = [seconds(step) / plain for _ in range(3)]

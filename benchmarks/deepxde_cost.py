@@ -280,7 +280,10 @@ class Example:
         return torch.cat(self.rewritten(x, model(x)), dim=1)
 
     def way(self, functions: dict[str, Any]) -> Way:
-        """Return a function that computes the residual with `functions` as `deepxde.grad`'s."""
+        """Return a function that computes the residual.
+
+        Before each call, it sets `deepxde.grad.jacobian` and so on to `functions`.
+        """
 
         def residual(model: nn.Module, inputs: Tensor) -> Tensor:
             for name, function in functions.items():

@@ -1,8 +1,8 @@
 """Compare derivatives with fifty-digit results of mpmath, over orders, scales and dtypes.
 
 For each function and dtype, print the largest error of the derivatives of ``b f(a x)``, and its
-order and scales `a` and `b` (powers of two). The unit is the rounding error of the largest value
-of that derivative at the points.
+order and scales `a` and `b` (powers of two). Errors are in units of the rounding error of the
+largest value that the derivative has at the points.
 """
 
 import argparse
@@ -55,7 +55,11 @@ def coefficients(name: str, point: float) -> list[Any]:
 
 
 def error(name: str, dtype: torch.dtype, order: int, inner: int, outer: int) -> float:
-    """Return the largest error of one derivative; infinite if only one value is finite."""
+    """Return the largest error of one derivative, in the unit of the module docstring.
+
+    Return 0 if the exact derivative is too large for the dtype, and infinity if only the computed
+    one is.
+    """
     function = FUNCTIONS[name][0]
     x = (torch.tensor(POINTS, dtype=torch.float64) * 2.0**-inner).to(dtype).unsqueeze(1)
     found = higher_order_grad(

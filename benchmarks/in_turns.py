@@ -1,4 +1,7 @@
-"""Measure alternatives in interleaved rounds: the CPU time and peak memory of a training step."""
+"""Measure alternatives in interleaved rounds: the CPU time and peak memory of a training step.
+
+An alternative is called a way: a function that computes the result whose mean square is the loss.
+"""
 
 import importlib
 import os
@@ -87,10 +90,11 @@ def peak(model: nn.Module, inputs: Tensor, way: Way) -> float:
 
 
 def floor(coefficients: int, products: int) -> Way:
-    """Return a way that does only the work needed to propagate `coefficients` through a model.
+    """Return a way that does only the work that any propagation of `coefficients` must do.
 
-    That is the step of the model itself and the matrix products of the coefficients, forward and
-    backward. Each hidden layer also adds up `products` products of two coefficients.
+    This is the training step of the model itself, and the matrix products of this number of Taylor
+    coefficients, forward and backward. Each hidden layer also adds up `products` products of two
+    coefficients.
     """
 
     def work(model: nn.Module, inputs: Tensor) -> None:

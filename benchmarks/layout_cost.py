@@ -18,13 +18,13 @@ from leafgrad._picture.svg.svg import layout_edges, measure_boxes
 from leafgrad._picture.view import view_of
 
 ROUNDS = 5
-PATIENCE = 60.0
+PATIENCE = 60.0  # seconds until Graphviz is stopped
 
 Graph = tuple[Sequence[Extent], Sequence[Edge]]
 
 
 def of(trace: GraphTrace, *, fold: bool) -> Graph:
-    """Return the boxes and edges of the picture of a trace."""
+    """Return the boxes and edges that the layout gets for the picture of a trace."""
     shown = view_of(trace, fold=fold)
     return [one.extent() for one in measure_boxes(trace, shown)], layout_edges(shown)
 
@@ -49,7 +49,7 @@ class Layer(nn.Module):
 
 
 def gpt(layers: int) -> GraphTrace:
-    """Return the trace of a GPT with so many layers."""
+    """Return the trace of a GPT with this number of layers."""
     model = nn.Sequential(nn.Linear(8, 8), *(Layer(8) for _ in range(layers)))
     return trace_graph(model(torch.ones(1, 4, 8)).mean(), names=model)
 

@@ -69,7 +69,7 @@ HUGE: dict[str, Callable[[], torch.Tensor]] = {
 
 
 def nodes_of(y: Any) -> set[Any]:
-    """Return all nodes of the graph of `y`: the least that any reader of a graph does."""
+    """Return all nodes of the graph of `y`. Any reader of a graph must do at least this."""
     seen = {y.grad_fn}
     ahead = [y.grad_fn]
     while ahead:

@@ -56,7 +56,7 @@ extensions = [
     "stays_english",
     "value_classes",
 ]
-# Decisions are read in the repository; blind checks (code that tests claims) are never shown.
+# Decisions are for readers of the repository. Blind checks (code that tests claims) are not shown.
 exclude_patterns = ["_build", "_templates", "checks", "decisions"]
 templates_path = ["_templates"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
@@ -79,9 +79,10 @@ suppress_warnings = ["config.cache"]  # Sphinx cannot pickle the function below
 
 
 def typehints_formatter(annotation: object, _: object) -> str | None:
-    """Return the reST for type variables (without bound) and for classes of `torch._C`.
+    """Return the reST for an annotation that is a type variable or a class of `torch._C`.
 
-    Return None for other annotations, so that they are formatted as usual.
+    The bound of a type variable is left out. Return None for other annotations, so that they are
+    formatted as usual.
     """
     if getattr(annotation, "__module__", None) == "torch._C":
         return f":py:class:`torch.{annotation.__name__}`"  # type: ignore[attr-defined]
@@ -146,7 +147,7 @@ if repository:  # links to view and edit a page's source
         "source_branch": os.environ.get("GITHUB_REF_NAME", "main"),
         "source_directory": "docs/",
     }
-# leafgrad.css contains the colours of both, so that they are not repeated on each page.
+# leafgrad.css contains the colours of both styles, so that they are not repeated on each page.
 pygments_style = "a11y-high-contrast-light"
 pygments_dark_style = "github-dark"
 

@@ -1,8 +1,10 @@
-"""The zoo: situations that people meet, in which what the pages say must be true.
+"""The zoo: a collection of tensors, operations and networks for which the rules on pages must hold.
 
-A member is a function. For a thing it takes nothing and returns a fresh one; for an action it takes
-what it acts on, and raises `NotImplementedError` where the action does not apply. The tags of a
-member say what puts it outside the default scope, or name what a claim may leave out.
+`@for_all` runs the check of a rule over its members. Each member has a name, a function and tags.
+If the member is a thing, such as a leaf, its function has no arguments and returns a new thing. If
+it is an action, such as a write, its function is called with the thing to act on, and raises
+`NotImplementedError` if the action does not apply. A tag is a word of the page `scope`: claims that
+exclude this word, by default or in their options, are not checked with the member.
 """
 
 import warnings
@@ -26,7 +28,7 @@ MEMBERS: list[tuple[tuple[str, ...], str, Callable[..., Any], frozenset[str]]] =
 
 
 def members(nouns: str, *rows: Any) -> None:
-    """Add the rows: the name of each member, its function and its tags."""
+    """Add a member for each row, under all of the `nouns`. A row is (name, function, *tags)."""
     names = tuple(nouns.split())
     wrap = seeded if names[0] in THINGS.split() else applicable
     for name, function, *tags in rows:
@@ -34,17 +36,23 @@ def members(nouns: str, *rows: Any) -> None:
 
 
 def each(names: str, make: Callable[[str], Any], tags: str = "") -> list[tuple[str, Any, str]]:
-    """Return a row for each of the names."""
+    """Return a row (see `members`) for each name. `make` returns the function for a name."""
     return [(name, make(name), tags) for name in names.split()]
 
 
 def seeded(make: Callable[[], Any]) -> Callable[[], Any]:
-    """Return the function with the same random numbers each time; others draw theirs as before."""
+    """Return a function that calls `make` with a fixed random seed.
+
+    It restores the state of the random number generator afterwards.
+    """
     return lambda: within(torch.random.fork_rng([]), lambda: torch.manual_seed(0) and make())
 
 
 def applicable(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function, which does not apply where PyTorch has none for this kind of tensor."""
+    """Return a function that raises `NotImplementedError` if PyTorch does not support its tensors.
+
+    For usual tensors (see `is_usual`), it raises PyTorch's own error.
+    """
 
     def apply(*arguments: Any) -> Any:
         try:
@@ -58,91 +66,97 @@ def applicable(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def is_usual(x: Tensor) -> bool:
-    """Return whether PyTorch has nearly every operation for this kind of tensor."""
+    """Return whether `x` is a dense floating-point tensor on the CPU.
+
+    PyTorch supports nearly every operation for such tensors.
+    """
     return x.is_floating_point() and x.layout == torch.strided and x.is_cpu
 
 
 def only(condition: object, x: Any) -> Any:
-    """Return `x`, or report that the action does not apply."""
+    """Return `x` if the condition is true. Otherwise the action does not apply: raise an error."""
     if not condition:
         raise NotImplementedError
     return x
 
 
 def row(x: Tensor) -> Tensor:
-    """Return the elements of `x` in a row, of which there must be one."""
+    """Return the elements of `x` as a vector. Without elements, the action does not apply."""
     return only(x.numel(), x).reshape(-1)
 
 
 def live(x: Tensor) -> Tensor:
-    """Return `x`, which must require grad."""
+    """Return `x`. If it does not require grad, the action does not apply."""
     return only(x.requires_grad, x)
 
 
 def leaf(values: Any = (1.0, 2.0, 3.0)) -> Tensor:
-    """Return a leaf that requires grad."""
+    """Return a new leaf with these values that requires grad."""
     return torch.tensor(values, requires_grad=True)
 
 
 def within(mode: Any, function: Callable[..., Any], *arguments: Any) -> Any:
-    """Call the function in a mode."""
+    """Call the function in the context `mode`, such as `torch.no_grad()`. Return its result."""
     with mode:
         return function(*arguments)
 
 
 def of(function: Callable[..., Any], *leaves: Tensor) -> tuple[Tensor, list[Tensor]]:
-    """Return the loss that the function computes, and the leaves."""
+    """Return the loss that the function computes from the leaves, and the list of leaves."""
     leaves = leaves or (leaf(),)
     return function(*leaves), [*leaves]
 
 
 def custom(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the square as a function of one's own."""
+    """Return the square as a custom autograd function with this `backward`."""
     rules = {"forward": lambda ctx, x: ctx.save_for_backward(x) or x * x, "backward": backward}
     return type("Square", (Function,), {k: staticmethod(v) for k, v in rules.items()}).apply
 
 
 def times_slope(ctx: Any, g: Tensor) -> Tensor:
-    """Return the derivative of the square, times `g`."""
+    """Return `g` times the derivative of the square: the right backward for `custom`."""
     return 2 * ctx.saved_tensors[0].conj() * g
 
 
 def lin(outputs: int = 3, *, frozen: bool = False) -> nn.Linear:
-    """Return a layer of three inputs."""
+    """Return a linear layer with three inputs. If it is `frozen`, it does not require grad."""
     return nn.Linear(3, outputs).requires_grad_(not frozen)
 
 
 def fed(module: nn.Module, **parts: Any) -> tuple[nn.Module, Tensor]:
-    """Return the module with these parts, and an input."""
+    """Return the module with these parts as attributes, and an input for it."""
     for name, part in parts.items():
         setattr(module, name, part)
     return module, torch.randn(4, 3)
 
 
 def net(forward: Callable[..., Any], **parts: Any) -> tuple[nn.Module, Tensor]:
-    """Return a network whose forward pass is a function of it and its input, and an input."""
+    """Return a network with this forward pass and these parts, and an input for it.
+
+    `forward` is called with the network and the input.
+    """
     return fed(type("Net", (nn.Module,), {"forward": forward})(), **parts)
 
 
 def slope(x: Tensor) -> Tensor:
-    """Return the derivative of the cube, with a graph."""
+    """Return the derivative of the cube of `x`, with its graph."""
     return grad(live(x).pow(3).sum(), x, create_graph=True)[0]
 
 
 def cross_entropy(w: Tensor, b: Tensor) -> Tensor:
-    """Return the loss of a layer, in the fused version."""
+    """Return the loss of a layer with weight `w` and bias `b`, by PyTorch's fused function."""
     plan, target = nn.LinearCrossEntropyOptions(), torch.tensor([0])
     return F.linear_cross_entropy(leaf()[None], w, target, linear_bias=b, options=plan)
 
 
 def run_recorded(y: Tensor, inputs: Sequence[Tensor]) -> None:
-    """Run a backward pass that is recorded; PyTorch warns that it may leak memory."""
+    """Run a backward pass with `create_graph=True`, without PyTorch's warning about its memory."""
     with warnings.catch_warnings(action="ignore"):
         y.backward(torch.ones_like(y), inputs=inputs, create_graph=True)
 
 
 class Named(Tensor):
-    """A subclass of Tensor."""
+    """A subclass of `Tensor` that adds nothing."""
 
 
 KINDS = [

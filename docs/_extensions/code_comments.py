@@ -1,4 +1,4 @@
-"""Translate the comments in a page's code together with its sentences.
+"""Translate the comments in the code of a page, as Sphinx translates its sentences.
 
 Only comments are translated: the code stays exactly as it was executed.
 """
@@ -59,7 +59,7 @@ def words(comment: tokenize.TokenInfo) -> str:
 def in_other_words(code: str, messages: Mapping[str, str]) -> str:
     """Return `code` with its comments replaced by their translations in `messages`.
 
-    Comments without a translation stay as they are.
+    Comments without a translation do not change.
     """
     lines = code.splitlines(keepends=True)
     for comment in comments(code):

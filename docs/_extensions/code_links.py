@@ -77,9 +77,9 @@ def _torch(env: BuildEnvironment) -> dict[str, str]:
 
 
 def _once(write: Link, seen: set[str]) -> Link:
-    """Return a function that applies `write` to each new match, and adds the match to `seen`.
+    """Return a function that applies `write` to the first match of each text.
 
-    Matches that were seen before stay as they are.
+    The text is then added to `seen`. For a text in `seen`, the function returns the text unchanged.
     """
 
     def written(found: re.Match[str]) -> str:

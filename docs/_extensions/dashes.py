@@ -1,6 +1,6 @@
-"""Write ` – ` for the ` -- ` that Sphinx puts between a parameter and its description.
+"""Replace the ` -- ` that Sphinx puts between a parameter and its description by ` – `.
 
-Smart quotes would do that too, but take as long as highlighting all code of the site.
+Sphinx's smart quotes would do that too, but take as long as highlighting all code of the site.
 """
 
 from docutils import nodes

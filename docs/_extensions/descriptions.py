@@ -1,6 +1,7 @@
-"""Add a description to each page: that of its front matter, or its first sentences.
+"""Add a description to each page: the one in its front matter, or its first sentences.
 
-Link previews show it, and so do search results, which read it from `_static/summaries.js`.
+Link previews and search results show the description. Search results read it from
+`_static/summaries.js`.
 """
 
 import json

@@ -37,9 +37,10 @@ def program(code: str) -> str:
 
 
 def run(code: str) -> tuple[str, str]:
-    """Run the program of a code; return `diagnose`'s report and PyTorch's error.
+    """Run the example program of a diagnosis code. Return `diagnose`'s report and PyTorch's error.
 
-    If PyTorch has an error message for this code, also run the backward pass to get it.
+    If PyTorch has an error message for this code, also run the backward pass to get it. The error
+    is "" if there is none.
     """
     variables: dict[str, Any] = {"__name__": "__main__"}
     script = compile(program(code), f"{code}.py", "exec")
@@ -78,7 +79,7 @@ def results(codes: tuple[str, ...], language: str) -> dict[str, tuple[str, str]]
 
 
 class DiagnosisDirective(SphinxDirective):
-    """Show the example of a code, and make the code a link target."""
+    """The directive `{diagnosis}`: the example of a diagnosis code, which becomes a link target."""
 
     required_arguments = 1
 

@@ -1,8 +1,8 @@
-"""Let search find a page by the `keywords` in its front matter.
+"""Add the `keywords` in the front matter of a page to the site's search.
 
-They are symptoms and old phrases, such as "memory increases every iteration", that the page itself
-may not contain. They are entries of the site's index that link to the page as a whole. Keywords for
-a translation are in `keywords.json`, next to its catalogues.
+Keywords are symptoms and old phrases, such as "memory increases every iteration", that the page
+itself may not contain. Each becomes an entry of the site's index that links to the page. Keywords
+for a translation are in `keywords.json`, next to its catalogues.
 """
 
 import json
@@ -38,6 +38,6 @@ def translated(folder: Path) -> dict[str, list[str]]:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Add the keywords before Sphinx builds its index."""
+    """Connect `add_keywords` to the reading of pages, before Sphinx collects index entries."""
     app.connect("doctree-read", add_keywords, priority=100)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -27,7 +27,7 @@ COLOURED = re.compile(r'<span class="(\w+)">([^<]*)</span>')
 
 @cache
 def plain(*styles: str) -> re.Pattern[str]:
-    """Return a pattern for tokens that have the look of plain text in all of the styles."""
+    """Return a pattern for the HTML of tokens that look like plain text in all of these styles."""
     looks = [get_style_by_name(name).style_for_token for name in styles]
     kinds = (
         name
@@ -60,7 +60,7 @@ def lighten(
 
 
 def keep_formatters(app: Sphinx) -> None:
-    """Make Sphinx reuse formatters of highlighted code, instead of making one per block."""
+    """Make Sphinx reuse its formatters of highlighted code, instead of creating one per block."""
     highlighter = getattr(app.builder, "highlighter", None)
     if highlighter is not None:
         make, kept = highlighter.get_formatter, dict[str, Any]()

@@ -13,7 +13,7 @@ from sphinx.util.typing import ExtensionMetadata
 PLOT = re.compile(r"<svg\b[^>]*>\s*<metadata>.*?</svg>", re.DOTALL)
 STYLE = re.compile(r"<style\b[^>]*>.*?</style>", re.DOTALL)
 WITHIN = re.compile(rf"srcdoc=(?:'[^']*'|\"[^\"]*\")|{STYLE.pattern}", re.DOTALL)
-"""Styles, or embedded pages: the styles of the surrounding page do not apply to those."""
+"""A style or an embedded page. Embedded pages keep their styles: those around them do not apply."""
 LEFT_OUT = re.compile(
     r"<metadata>.*?</metadata>|<style .*?</style>| xmlns:xlink=\"[^\"]*\"| version=\"1.1\""
     r"| transform=\"rotate\(-0 [^\"]*\"|<path [^>]*style=\"fill: none\"/>",

@@ -22,7 +22,7 @@ def forget(app: Sphinx) -> None:
 
 
 def lighten(app: Sphinx, error: Exception | None) -> None:
-    """Write the shortened styles and scripts."""
+    """Shorten the styles of MyST-NB and the script of the live figures in the built site."""
     if error is None and app.builder.format == "html":
         for style in Path(app.outdir, "_static").glob("mystnb.*.css"):
             style.write_text(COLOUR.sub("", style.read_text("utf-8")), "utf-8")
@@ -31,7 +31,7 @@ def lighten(app: Sphinx, error: Exception | None) -> None:
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Shorten the styles before the sizes of the pages are checked."""
+    """Connect the handlers. `lighten` runs before `page_checks` checks the sizes of pages."""
     app.connect("builder-inited", forget, priority=100)
     app.connect("build-finished", lighten, priority=800)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

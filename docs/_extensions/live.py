@@ -1,8 +1,8 @@
 """Interactive figures: the directive `{live} NAME` shows a question and a figure.
 
 `docs/figures` contains the first picture of each figure, for readers without JavaScript, and its
-controls and texts in `figures.toml`. The script `_static/live.js` makes it interactive. It looks
-like the step-by-step player of a backward pass.
+controls and texts in `figures.toml`. The script `_static/live.js` makes the figure interactive. Its
+style is that of leafgrad's step-by-step player of a backward pass.
 """
 
 import json
@@ -34,7 +34,7 @@ def translated(part: Any) -> Any:
 
 
 def figure(name: str) -> tuple[str, list[Path]]:
-    """Return the HTML of the figure `name`, and the files it is made from."""
+    """Return the HTML of the figure `name`, and the files from which it was made."""
     files = [FIGURES / file for file in ("figures.toml", "figure.html", f"{name}.svg")]
     words, template, start = (file.read_text("utf-8") for file in files)
     everything = translated(tomllib.loads(words))
@@ -50,7 +50,7 @@ def figure(name: str) -> tuple[str, list[Path]]:
 
 
 class Live(SphinxDirective):
-    """Show a question (the directive's content) and a live figure."""
+    """The directive `{live}`: a question (its content) and a live figure."""
 
     required_arguments = 1
     has_content = True

@@ -15,7 +15,7 @@ BEFORE = re.compile(r"(?<=[\w)\]])(?=\.[A-Za-z])")
 
 
 def breakable(text: str) -> str:
-    """Return a text with possible line breaks inside its long names."""
+    """Return a text with `<wbr>`, a possible line break, at the joints of its long names."""
     return LONG.sub(lambda name: BEFORE.sub("<wbr>", AFTER.sub(r"\1<wbr>", name[0])), text)
 
 

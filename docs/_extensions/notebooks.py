@@ -1,9 +1,9 @@
-"""Write a downloadable, self-contained notebook for each page that executes code cells.
+"""Write a downloadable, self-contained notebook for each page that shows code cells.
 
-The site's directives become plain Markdown. A claim becomes a quotation. A link leads to another
-of these notebooks, or only its text is kept. Hints and answers stay folded. The code of an answer
-is shown but not run, because no metadata folds a cell in JupyterLab, VS Code and Colab alike. All
-other folds are open. Outputs are copied from the page.
+The site's directives become plain Markdown. A claim becomes a quotation. A link leads to another of
+these notebooks or to another site; otherwise only its text is kept. Hints and answers stay folded.
+The code of an answer is shown but not run, because no metadata folds a cell in JupyterLab, VS Code
+and Colab alike. All other folds are open. Outputs are copied from the page.
 """
 
 import json
@@ -55,14 +55,17 @@ CODE_ROLE = re.compile(r"\{(?:claim|value)\}(`+[^`]+`+)")
 TEXT_ROLE = re.compile(r"\{[\w:-]+\}`([^`<]+?)(?: <[^`>]*>)?`")
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
 SHOWN = re.compile(r"^```\{code-cell\} python\n(?!:tags: \[remove-input\])", re.MULTILINE)
-"""A cell that the site does not show is its own business; a page of such only has no notebook."""
+"""A code cell whose source the site shows. A page without such a cell has no notebook."""
 FROM = re.compile(r"\A---\n(?:.*\n)*?notebook: (.*)\n(?:.*\n)*?---\n")
-"""A page says so where its notebook begins, if what stands before needs the site's files."""
+"""The front matter of a page whose notebook begins at a later heading.
+
+The part before this heading needs files of the site.
+"""
 LEFT_OUT = "*The page begins with what it reads off other pages of the site, which is not here.*"
 PICTURE = re.compile(r"<svg\b[^>]*\bxmlns=.*?</svg>", re.DOTALL)
 TITLE = re.compile(r"<title>([^<\"]*)</title>")
 UNSEEN = re.compile(r"<(title|desc)>.*?</\1>", re.DOTALL)
-"""Words that an image neither shows nor says."""
+"""Elements of an SVG picture that an `<img>` neither shows nor passes to screen readers."""
 ATTRIBUTE = re.compile(r"""="([^"'<>]*)"(?=[\s/>])""")
 IN_ADDRESS = str.maketrans({"%": "%25", "#": "%23", "&": "%26", '"': "%22", "\n": "%0A"})
 INSTALL = "python -m pip install . numpy"
@@ -87,9 +90,10 @@ def as_notebook(
     release: str,
     folded: Collection[str] = FOLDED,
 ) -> NotebookNode:
-    """Return the Markdown of `page` as a notebook; its links lead to notebooks of `pages`.
+    """Return the Markdown `text` of a page as a notebook.
 
-    Folds whose title is in `folded` stay closed.
+    `pages` contains the pages that have a notebook. Links to them lead to their notebooks. Folds
+    whose title is in `folded` stay closed. `release` is the version of leafgrad that it needs.
     """
     config = MdParserConfig(enable_extensions={"colon_fence", "dollarmath"})
     text = _without_directives(text, folded)
@@ -126,7 +130,10 @@ def _unchecked() -> Iterator[None]:
 
 
 def _without_directives(text: str, folded: Collection[str]) -> str:
-    """Return the text with containers and folds, also nested ones, as plain Markdown."""
+    """Return the text of a page with plain Markdown instead of containers and folds.
+
+    Live figures and claims about the zoo are left out.
+    """
 
     def fold(found: re.Match[str]) -> str:
         if found[2] not in folded:  # so that its cells become cells of the notebook
@@ -151,7 +158,10 @@ def _shown(cell: re.Match[str]) -> str:
 
 
 def add_outputs(notebook: NotebookNode, executed: NotebookNode) -> None:
-    """Copy to each cell its output on the page, where cells may have another order."""
+    """Copy the outputs of the `executed` page to the cells of a notebook with the same code.
+
+    Cells are matched by their code, because those on the page may have another order.
+    """
     outputs = defaultdict(list)
     for cell in executed.cells:
         if cell.cell_type == "code":
@@ -204,7 +214,7 @@ def as_address(svg: str) -> str:
 
 
 def _not_brought(code: Iterable[str]) -> list[str]:
-    """Return modules that `code` imports and that are not in Python, leafgrad or Jupyter."""
+    """Return the modules that `code` imports and that a reader must install besides leafgrad."""
     imported = {name for source in code for name in IMPORTED.findall(source)}
     return sorted(imported - BROUGHT - sys.stdlib_module_names)
 

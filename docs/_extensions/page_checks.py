@@ -22,19 +22,19 @@ from sphinx.util.typing import ExtensionMetadata
 logger = logging.getLogger(__name__)
 
 LIGHT = 64_000
-"""Bytes of a page with its styles and scripts, each compressed by gzip."""
+"""The most bytes that a page may have, with its styles and scripts, each compressed by gzip."""
 LIGHT_ELSEWHERE = 68_000
-"""The limit for translated pages: a Chinese character takes three bytes."""
+"""The same limit for translated pages, because a Chinese character takes three bytes."""
 FETCHED = {"img": "src", "script": "src", "iframe": "src", "source": "src", "video": "src"}
 FETCHED_LINKS = {"icon", "stylesheet", "preload", "modulepreload", "prefetch", "manifest"}
 IN_STYLES = re.compile(r"""(?:url\(|@import)\s*["']?([^"')\s;]+)""")
 BARE = re.compile(r'<(?!img|script|style)\w+(?: class=(?:"[^"]*"|\w+))?>|</(?!script|style)\w+>')
-"""Tags with no attribute except `class`: most tags of a page, and irrelevant to these checks."""
+"""Tags without attributes except `class`. Most tags are such, and no check needs them."""
 PICTURE = re.compile(r"<svg\b.*?</svg>|data:image/[^\"']*|srcdoc='[^']*'", re.DOTALL)
 
 
 class Page(HTMLParser):
-    """The resources, links and anchors of a page, and its elements that lack a text alternative."""
+    """The resources, links and anchors of a page, and its pictures without a text alternative."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -60,7 +60,10 @@ class Page(HTMLParser):
 
 
 class Site:
-    """All files of a built site; each is read only once."""
+    """The built site in `folder`, whose pages link to its root as `root`. Each file is read once.
+
+    `light` is the most bytes that a page may have (see `LIGHT`).
+    """
 
     def __init__(self, folder: Path, root: str = "/", light: int = LIGHT) -> None:
         self._folder = folder
@@ -71,7 +74,7 @@ class Site:
         self._is_there = cache(Path.is_file)
 
     def problems(self) -> Iterator[tuple[Path, str]]:
-        """Yield each problem with its file."""
+        """Yield each problem of the site: the file, and a message."""
         for style in sorted(self._folder.rglob("*.css")):
             for target in filter(_is_elsewhere, IN_STYLES.findall(style.read_text("utf-8"))):
                 yield style, f"a style must stand on this site, not at {target}"
@@ -93,7 +96,10 @@ class Site:
             yield f"a page must have at most {self._light:,} bytes compressed, not {weight:,}"
 
     def _missing(self, file: Path, target: str) -> str | None:
-        """Return what a link on the page `file` lacks at its target; None if all is there."""
+        """Return what the target of a link on the page `file` lacks: a file or an anchor.
+
+        Return None if the target exists.
+        """
         parts = urlsplit(target)
         if parts.scheme or parts.netloc:
             return None

@@ -35,7 +35,7 @@ class RouteList(nodes.General, nodes.Element):
 
 
 class RouteDirective(SphinxDirective):
-    """List the chapters of a route."""
+    """The directive `{route}`: the list of a route's chapters."""
 
     required_arguments = 1
     has_content = True
@@ -52,7 +52,11 @@ class RouteDirective(SphinxDirective):
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """The chapters of a route in their order."""
+    """A route: its chapters in their order.
+
+    `named` contains the chapters that the directive on `line` names. It is empty if the route
+    consists of all chapters, except those with a minus.
+    """
 
     key: str
     chapters: tuple[str, ...]
@@ -65,7 +69,7 @@ class Route:
         return following[0] if following else None
 
     def problems(self) -> Iterator[str]:
-        """Yield a message for each name that is no chapter, repeated or in the wrong order."""
+        """Yield a message for each name that is not a chapter, and one for a wrong order."""
         for name in dict.fromkeys(self.named):
             if name not in self.chapters:
                 yield f"a route must lead to chapters, not to {name}"
@@ -75,7 +79,7 @@ class Route:
 
 
 def parts(env: BuildEnvironment) -> dict[str, list[str]]:
-    """Return the chapters of each part; a part without chapters is its own only chapter."""
+    """Return the chapters of each part. A part without chapters is a chapter itself."""
     inside = env.toctree_includes
     return {part: inside.get(part, [part]) for part in inside.get(LISTED, [])}
 
@@ -190,7 +194,10 @@ def _way(app: Sphinx, route: Route, page: str, listed: str) -> str:
 
 
 def _opening(env: BuildEnvironment, page: str, following: str) -> str:
-    """Return `following`, or the page of its part if that differs from the part of `page`."""
+    """Return the page to open after `page`: the chapter `following`, or the page of its part.
+
+    It is the page of the part if `following` begins a new part.
+    """
     for part, inside in parts(env).items():
         if following in inside and page not in inside:
             return part

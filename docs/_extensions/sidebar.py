@@ -80,7 +80,7 @@ sidebar = cache(Sidebar)
 
 
 def spare(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _tree: Any) -> None:
-    """Remove the toctree from the context, so that the theme does not build its own sidebar."""
+    """Remove `toctree` from the template's context, so that the theme builds no sidebar."""
     context.pop("toctree", None)
 
 

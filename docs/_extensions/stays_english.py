@@ -27,7 +27,7 @@ def untranslated(doctree: nodes.document, page: str) -> Iterator[nodes.Element]:
 
 
 def printed(doctree: nodes.document) -> Iterator[nodes.Element]:
-    """Yield the nodes with printed or drawn output of cells, except tables."""
+    """Yield the nodes that contain printed or drawn output of cells, except tables."""
     for box in doctree.findall(nodes.container):
         parts = box.children if "cell_output" in box["classes"] else ()
         if parts and all(isinstance(part, PRINTED) for part in parts):
@@ -37,8 +37,9 @@ def printed(doctree: nodes.document) -> Iterator[nodes.Element]:
 def ask_for_no_translation(app: Sphinx, doctree: nodes.document) -> None:
     """Exclude text that stays English from the translation catalogues.
 
-    Only blocks are marked as not translatable. Sphinx takes a marked inline node for a placeholder,
-    and moves its content to the end of its parent. Sphinx itself marks the text of a field.
+    Only blocks are marked as not translatable. Sphinx treats a marked inline node as a placeholder,
+    and moves its content to the end of its parent. So the mark that Sphinx itself sets on the text
+    of a field is removed.
     """
     for box in untranslated(doctree, app.env.current_document.docname):
         for node in box.findall(nodes.TextElement):

@@ -11,7 +11,7 @@ CELL = re.compile(r"^(`{3,})\{code-cell\}.*\n(?:.*\n)*?\1$", re.MULTILINE)
 BEFORE = r"(?m:^[ \t]*(?:notebook: |#{1,6} |[-*+] |\d+\. |:{3,}\{[\w-]+\} )?|\| *)"
 AFTER = r"(?=[ \t]*(?:\||$))"
 KEPT = "\0{}\0"
-"""What is written stands aside, so that no shorter message is found in it."""
+"""A placeholder for text that is translated already, so that no message is found in it."""
 
 
 def messages(config: Config, folder: Path, page: str) -> Mapping[str, str]:
@@ -26,7 +26,10 @@ def messages(config: Config, folder: Path, page: str) -> Mapping[str, str]:
 
 
 def translated(text: str, catalogue: Mapping[str, str]) -> str:
-    """Return the page's text with translated sentences; those not in `catalogue` stay English."""
+    """Return the Markdown `text` of a page with its sentences translated by `catalogue`.
+
+    Sentences that are not in the catalogue stay English, and so do code cells.
+    """
     kept: list[str] = []
 
     def keep(part: str) -> str:

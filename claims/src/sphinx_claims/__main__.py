@@ -1,4 +1,4 @@
-"""`claims verify [PATHS]`: the verdict without building a site."""
+"""Judge pages without building a site, and review their translations and blind checks."""
 
 import argparse
 import contextlib

@@ -215,8 +215,8 @@ def _assign_to_step(step: Step | None, check: Check) -> Check:
     """Return `check` with `asked` set, so that it counts as evidence for the right step.
 
     `step` has just run. If the line of the check is in this step, `asked` is None. Otherwise the
-    check is in a function or thread of an earlier step, and `asked` stays the line that called the
-    function. An example or expression counts as the caller if no line in it does.
+    check is in a function or thread of an earlier step, and `asked` is the line that called the
+    function. For an example or expression, it is always a line of this step.
     """
     if step is None or check.line in range(step.line, step.line + len(step.source.splitlines())):
         return dataclasses.replace(check, asked=None)
