@@ -8,39 +8,53 @@ earlier statements that create or use the same objects. These parts of it must o
 - for `True`, `False` and `None`, a value that a check evaluates or compares with, not an argument;
 - for any other code, each name and number.
 
+If the sentence contains a comparison, an assert of it counts as `True`, and an assert of its
+negation as `False`.
+
 A number in the text must occur as well. If the evidence has more digits, it is rounded. A number
 with a unit may also occur without it: 4 MB as 4e6, 5% as 1.05. `ones` counts as 1, `zeros` as 0.
-Numbers after a capitalised word (PyTorch 2.13, Figure 2) and the years of citations are names, so
-they are not checked. Code after "without" or "instead of" is not checked either.
+Numbers after a capitalised word (PyTorch 2.13, Figure 2), the years of citations and the addresses
+of links are names, so they are not checked. Code after "without", "instead of", "rather than" and
+"not raise" is not checked either.
 """
 
 import ast
 import itertools
 import keyword
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sphinx_claims._executing.asserts import statements
-from sphinx_claims._page import Cell, Claim, Doctest, Step
+from sphinx_claims._page import Cell, Claim, Doctest, Inline, Step
 from sphinx_claims._python import bound_names, parse_python
 from sphinx_claims._reading.markdown import parser
 from sphinx_claims._record import Ran, Record
 
-_TOKEN = re.compile(
-    r"[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*|\d+(?:[,_]\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?|\S"
+_DIGITS = (
+    r"(?i:0(?:x(?:_?[\da-f]){1,200}|o(?:_?[0-7]){1,200}|b(?:_?[01]){1,200})(?!\w)"
+    r"|\d+(?:[,_]\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?)"
 )
-_NUMBER = re.compile(
-    r"(?<![\w.])(\d+(?:,\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?)"
-    r"(?:\s?(%|[kKMGT]i?B\b|[mµn]s\b)|(?![\w.]*\w))"
-)
+_TOKEN = re.compile(rf"[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*|{_DIGITS}|\S")
+_NUMBER = re.compile(rf"(?<![\w.])({_DIGITS})(?:\s?(%|[kKMGT]i?B\b|[mµn]s\b)|(?![\w.]*\w))")
+_BARE_POINT = re.compile(r"(?<![\w.)\]])\.(?=\d)")
+_BASES = {*"xXoObB"}
 _UNITS = {"%": 1e-2, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9, "kB": 1e3, "kiB": 1024.0}
 for _power, _prefix in enumerate("KMGT", 1):
     _UNITS |= {f"{_prefix}B": 1e3**_power, f"{_prefix}iB": 1024.0**_power}
 _FILLED = {"ones": 1.0, "ones_like": 1.0, "zeros": 0.0, "zeros_like": 0.0}
-_NAMED = re.compile(r"(?<![.!?:])\s[A-Z]\w*\s$|\bet al\.,?\s\(?$")
-_YEAR = re.compile(r"[(,]\s?(?:1[5-9]|20)\d\d(?=\))")
-_WITHOUT = re.compile(r"\b(?:without|instead of)\s$", re.IGNORECASE)
+_NAMED = re.compile(r"(?<![.!?:])\s[A-Z]\w*\s\[?$|\bet al\.,?\s\(?$")
+_BRACKETS = re.compile(r"\(\d+\)|[(\[][^()\[\]]*[^\W\d_a-z][^()\[\]]*[)\]]")
+_YEAR = re.compile(r"[(\[,;]\s*(?:1[5-9]|20)\d\d(?=[a-z]?\s*[)\],;])")
+_WITHOUT = re.compile(
+    r"\b(?:(?:without|instead of|rather than)(?:\s\w+ing)?|raises? no"
+    r"|(?:not|never|\w+n['’]t)\sraises?)(?:\san?)?\s$",
+    re.IGNORECASE,
+)
+_ADDRESS = re.compile(r"https?://\S+")
+_LINK = {"link_open": "[", "link_close": "]"}
+_SHOWN = {"text", *_LINK}
 _FLAG = re.compile(r"(\w+)\s*=\s*([\w.'\"]+)")
+_OPPOSITES: dict[type, ast.cmpop] = {ast.NotEq: ast.Eq(), ast.IsNot: ast.Is(), ast.NotIn: ast.In()}
 _CONSTANTS = frozenset({"True", "False", "None"})
 _TEXTS = frozenset({"text/plain", "text/markdown", "text/latex", "text/html"})
 
@@ -53,12 +67,13 @@ def missing_mentions(claim: Claim, own: Sequence[Ran], ran: Sequence[Ran]) -> It
     spans, text = _parts(claim.statement)
     if not (spans or _NUMBER.search(text)):
         return
-    evidence = _Evidence(claim, own, ran)
+    evidence = _Evidence(claim, own, ran, spans)
     named = " ".join(claim.exceptions)
     for span in spans:
         if span not in named and not evidence.has_code(span):
             yield f"`{span}`"
-    years = {year.end() for year in _YEAR.finditer(text)}
+    spots = (brackets.span() for brackets in _BRACKETS.finditer(text))
+    years = {year.end() for spot in spots for year in _YEAR.finditer(text, *spot)}
     for number in _NUMBER.finditer(text):
         is_name = _NAMED.search(text, 0, number.start()) or number.end() in years
         if not is_name and not evidence.has_number(number[1], _UNITS.get(number[2], 1.0)):
@@ -74,13 +89,16 @@ def _parts(sentence: str) -> tuple[list[str], str]:
         for before, child in itertools.pairwise([inline, *children])
         if child.type == "code_inline" and not _WITHOUT.search(before.content)
     ]
-    return spans, " ".join(child.content for child in children if child.type == "text")
+    texts = (_LINK.get(child.type, child.content) for child in children if child.type in _SHOWN)
+    return spans, _ADDRESS.sub("", " ".join(texts))
 
 
 class _Evidence:
     """The words and numbers in the code and the output of a claim's evidence."""
 
-    def __init__(self, claim: Claim, own: Sequence[Ran], ran: Sequence[Ran]) -> None:
+    def __init__(
+        self, claim: Claim, own: Sequence[Ran], ran: Sequence[Ran], spans: Sequence[str]
+    ) -> None:
         shown = [claim.since or "", claim.until or ""]
         shown += [text for step, record in own for text in _collect_texts(step, record)]
         trees = [tree for step, _ in own for tree in _trees(step)]
@@ -91,9 +109,13 @@ class _Evidence:
         self._words = {word for word in words if not word[0].isdigit()}
         self._numbers = {_value(word) for word in words if word[0].isdigit()}
         self._numbers |= {number for name, number in _FILLED.items() if name in self._words}
-        self._constants = {word for text in shown for word in _split(text)} | {
-            constant for tree in trees for constant in _find_constants(tree)
-        }
+        self._constants = {word for text in shown for word in _split(text)}
+        bodies = [tree.body for tree in map(parse_python, spans) if tree is not None]
+        values = [node.value for node in itertools.chain(*bodies) if isinstance(node, ast.Expr)]
+        stated = dict(map(_without_not, values))
+        for step, _ in own:
+            for tree in _trees(step):
+                self._constants.update(_find_constants(step, tree, stated))
 
     def has_code(self, span: str) -> bool:
         if span in _CONSTANTS:
@@ -102,7 +124,12 @@ class _Evidence:
             is_there = f" {' '.join(_tokens(span))} " in self._text
             values = self._constants if flag[2] in _CONSTANTS else self._words
             return is_there or (flag[2].strip("'\"") in values and flag[1] in self._words)
-        words = [_names_in(token)[-1] for token in _tokens(span)]
+        tree = parse_python(span)
+        normal = ast.unparse(tree) if tree is not None else ""
+        return self._has_words(span) or (bool(normal) and self._has_words(normal))
+
+    def _has_words(self, code: str) -> bool:
+        words = [_names_in(token)[-1] for token in _tokens(code)]
         return all(
             self.has_number(word) if word[0].isdigit() else word in self._words
             for word in words
@@ -110,8 +137,9 @@ class _Evidence:
         )
 
     def has_number(self, text: str, unit: float = 1.0) -> bool:
-        value, (mantissa, _, exponent) = _value(text), text.partition("e")
-        digits = len(mantissa.partition(".")[2]) - int(exponent or 0)
+        value, (mantissa, _, exponent) = _value(text), text.lower().partition("e")
+        is_decimal = text[1:2] not in _BASES
+        digits = len(mantissa.partition(".")[2]) - int(exponent or 0) if is_decimal else 0
         scaled = [one / scale for one in self._numbers for scale in (1.0, unit)]
         if unit == _UNITS["%"]:  # 1.05 is 5% more
             scaled += [abs(one - 1) / unit for one in self._numbers]
@@ -119,7 +147,7 @@ class _Evidence:
 
 
 def _tokens(text: str) -> list[str]:
-    return _TOKEN.findall(text.replace('"', "'"))
+    return _TOKEN.findall(_BARE_POINT.sub("0.", text.replace('"', "'")))
 
 
 def _split(text: str) -> list[str]:
@@ -133,7 +161,8 @@ def _names_in(token: str) -> list[str]:
 
 
 def _value(number: str) -> float:
-    return float(re.sub("[,_]", "", number))
+    is_decimal = number[1:2] not in _BASES
+    return float(re.sub("[,_]", "", number) if is_decimal else int(number, 0))
 
 
 def _collect_texts(step: Step, record: Record) -> Iterator[str]:
@@ -176,10 +205,11 @@ def _names(tree: ast.AST) -> Iterator[str]:
     return (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
 
 
-def _find_constants(tree: ast.Module) -> Iterator[str]:
+def _find_constants(step: Step, tree: ast.Module, stated: Mapping[str, bool]) -> Iterator[str]:
     """Yield `True`, `False` or `None` for each one that a check evaluates to or that code contains.
 
-    Values of keyword arguments do not count.
+    Values of keyword arguments do not count. `stated` contains the expressions of the sentence
+    without "not", and whether they had one.
     """
     nodes = [*ast.walk(tree)]
     calls = (node for node in nodes if isinstance(node, ast.Call))
@@ -189,11 +219,26 @@ def _find_constants(tree: ast.Module) -> Iterator[str]:
         if is_constant and id(node) not in arguments:
             yield ast.unparse(node)
     tests = [node.test for node in statements(tree) if isinstance(node, ast.Assert)]
-    tests += [node.value for node in tree.body if isinstance(node, ast.Expr)]
+    inline = tree.body if isinstance(step, Inline) else []
+    tests += [node.value for node in inline if isinstance(node, ast.Expr)]
     for test in tests:
         parts = test.values if isinstance(test, ast.BoolOp) else [test]
         for part in parts:
-            if isinstance(part, ast.UnaryOp) and isinstance(part.op, ast.Not):
+            text, is_negated = _without_not(part)
+            if text in stated:
+                yield str(is_negated == stated[text])
+            elif isinstance(part, ast.UnaryOp) and is_negated:
                 yield "False"
             elif not isinstance(part, ast.Compare):
                 yield "True"
+
+
+def _without_not(test: ast.expr) -> tuple[str, bool]:
+    """Return the text of a test without "not", and whether it had one. `a != b` is `not a == b`."""
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            text, is_negated = _without_not(operand)
+            return text, not is_negated
+        case ast.Compare(left=left, ops=[op], comparators=right) if type(op) in _OPPOSITES:
+            return ast.unparse(ast.Compare(left, [_OPPOSITES[type(op)]], right)), True
+    return ast.unparse(test), False
