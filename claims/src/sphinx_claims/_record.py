@@ -1,7 +1,7 @@
 """The records of executed steps: their outputs, checks and problems."""
 
 import dataclasses
-from typing import Any
+from typing import Any, Self
 
 from sphinx_claims._page import Problem, Step
 
@@ -28,6 +28,10 @@ class Check:
     def place(self) -> int:
         """Return the line whose claim this check is evidence for."""
         return self.line if self.asked is None else self.asked
+
+    def as_caught(self) -> Self:
+        """Return a copy of a false check that was only evaluated, because its error is expected."""
+        return dataclasses.replace(self, kind="caught", passed=True)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -94,6 +94,27 @@ def _expects(call: ast.expr, at_least: int = 1) -> bool:
     )
 
 
+def _expects_false(node: ast.AST) -> bool:
+    """Return whether a statement expects a false assert: it names AssertionError.
+
+    An `except AssertionError: pass` does not expect it but hides it.
+    """
+    expected: list[ast.expr] = []
+    match node:
+        case ast.Try(handlers=handlers) | ast.TryStar(handlers=handlers):
+            active = (
+                one for one in handlers if not {*map(ast.unparse, one.body)} <= {"pass", "..."}
+            )
+            expected = [one.type for one in active if one.type]
+        case ast.With(items=items) | ast.AsyncWith(items=items):
+            calls = (item.context_expr for item in items)
+            expected = [one for call in calls if isinstance(call, ast.Call) for one in call.args]
+        case ast.Expr(value=ast.Call(args=[first, *_])):
+            expected = [first]
+    parts = (part for one in expected for part in ast.walk(one))
+    return any(last_name(part) == "AssertionError" for part in parts if isinstance(part, ast.expr))
+
+
 def _unconditional(tree: ast.AST) -> list[ast.AST]:
     """Return all nodes of `tree`, except expressions and those below conditions on the machine."""
     nodes = [tree]
@@ -134,11 +155,15 @@ class _Reporting(ast.NodeTransformer):
             return node
         if isinstance(node, ast.Assert):
             return self.visit_Assert(node)
-        text = text_of_check(node)  # read the text before the node is rewritten
+        text, expects_false = text_of_check(node), _expects_false(node)  # before it is rewritten
         rewritten = super().visit(node)
+        if isinstance(rewritten, ast.Try | ast.TryStar) and expects_false:
+            rewritten.body = [ast.With([ast.withitem(report("expecting"))], rewritten.body)]
         if text is None:
             return rewritten
-        around = ast.withitem(report("calling", rewritten.lineno, text))
+        around = ast.withitem(
+            report("refuting" if expects_false else "calling", rewritten.lineno, text)
+        )
         return ast.copy_location(ast.With([around], [rewritten]), rewritten)
 
     def visit_Assert(self, node: ast.Assert) -> ast.Assert:

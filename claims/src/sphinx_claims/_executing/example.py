@@ -15,12 +15,13 @@ import io
 import linecache
 import re
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sphinx_claims._executing.asserts import report_checks
 from sphinx_claims._executing.itself import useless_checks
 from sphinx_claims._executing.raised import Causes
+from sphinx_claims._executing.recorder import Recorder
 from sphinx_claims._page import Doctest, Problem
 from sphinx_claims._python import parse_python
 from sphinx_claims._record import Check
@@ -30,20 +31,17 @@ _MESSAGES = re.compile(r"^[ |]*\| (\S.*\n)", re.MULTILINE)
 
 
 class ExampleRunner:
-    """Runs the examples of a page in its `namespace`, under the page's own option flags.
-
-    `is_told` returns whether an exception comes from an assert that was already reported as false.
-    """
+    """Runs the examples of a page in its `namespace`, under the page's own option flags."""
 
     def __init__(
         self,
         path: str,
         namespace: dict[str, Any],
         flags: Iterable[str],
-        is_told: Callable[[BaseException], bool],
+        recorder: Recorder,
         causes: Causes,
     ) -> None:
-        self._path, self._namespace, self._is_told = path, namespace, is_told
+        self._path, self._namespace, self._recorder = path, namespace, recorder
         self._flags = _combine_flags(doctest.DONT_ACCEPT_TRUE_FOR_1, flags)
         self._causes = causes
 
@@ -72,6 +70,8 @@ class ExampleRunner:
             example = doctest.Example(example.source, example.want, wanted)
             message = _group_messages("".join(traceback.format_exception(error)))
         if _is_as_wanted(example, shown, message, flags):
+            if error is not None:
+                self._recorder.excuse(error)
             if example.want:
                 yield _check(line, example, "", passed=True)
         elif error is None:
@@ -79,7 +79,7 @@ class ExampleRunner:
             yield _check(line, example, shown, passed=False, cause=cause)
         elif example.exc_msg is not None:
             yield _check(line, example, message, passed=False)
-        elif not self._is_told(error):
+        elif not self._recorder.has_told(error):
             cause = self._causes.of(error, example.source, line)
             yield _check(line, example, f"{message.strip()}\n", passed=False, cause=cause)
 

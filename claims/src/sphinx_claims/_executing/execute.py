@@ -82,7 +82,7 @@ class PageRun:
         self._namespace = _as_main(path, page.module)
         self._causes = Causes(self._namespace)
         self._examples = ExampleRunner(
-            path, self._namespace, page.flags, self._recorder.has_told, self._causes
+            path, self._namespace, page.flags, self._recorder, self._causes
         )
         self._line = 1
 
@@ -123,9 +123,11 @@ class PageRun:
 
     def _cell(self, step: Cell) -> Record:
         error = execute_cell(step, self._namespace, self._path, self._capture)
+        checks = tuple(check_cell(step, error, self._capture))
+        if any(check.kind == "raises" and check.passed for check in checks):
+            self._recorder.excuse(error)
         asserted = self._take_asserts(step)
         problems = tuple(unexpected_error(step, error, asserted, self._path))
-        checks = tuple(check_cell(step, error, self._capture))
         self._capture.outputs.extend(declared_outputs(step, error, self._capture, self._path))
         broke = error is not None and step.raises is None
         if error is not None and broke:

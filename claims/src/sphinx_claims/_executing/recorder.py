@@ -70,6 +70,37 @@ class Recorder:
             raise
         self._note(line, text, passed=True)
 
+    @contextlib.contextmanager
+    def refuting(self, line: int, text: str) -> Iterator[None]:
+        """Record a call that expects a false assert, such as `pytest.raises(AssertionError)`."""
+        start = len(self._checks)
+        with self.calling(line, text):
+            yield
+            self.excuse(start=start)
+
+    @contextlib.contextmanager
+    def expecting(self) -> Iterator[None]:
+        """Excuse a false assert whose error leaves this context."""
+        start = len(self._checks)
+        try:
+            yield
+        except AssertionError as error:
+            self.excuse(error, start)
+            raise
+
+    def excuse(self, error: BaseException | None = None, start: int = 0) -> None:
+        """Mark the last false assert as evaluated only, because the page expects its `error`.
+
+        Only the checks from index `start` on count.
+        """
+        line = line_of(error, self._path)
+        for index in reversed(range(start, len(self._checks))):
+            check = self._checks[index]
+            if not check.passed and line in (check.line, None):
+                self._checks[index] = check.as_caught()
+                self._false.discard(check.line)
+                break
+
     def has_told(self, error: BaseException | None) -> bool:
         """Return whether `error` comes from an assert that was recorded as false."""
         return isinstance(error, AssertionError) and line_of(error, self._path) in self._false

@@ -4,7 +4,6 @@ A rule is a predicate and one or more nouns, such as "leaf". The predicate is ca
 combinations of members that the nouns select. Members outside the scope of the claim are left out.
 """
 
-import dataclasses
 import itertools
 import re
 import traceback
@@ -15,7 +14,6 @@ from typing import Any
 from sphinx_claims._executing.raised import describe
 from sphinx_claims._executing.recorder import Recorder
 from sphinx_claims._page import Claim
-from sphinx_claims._record import Check
 
 FOR_ALL = "for_all"
 _FILE = "<zoo>"
@@ -84,7 +82,7 @@ class ForAll:
             reason = self._reason(predicate, combination)
             checks = self._recorder.take()
             names = tuple(name for name, _ in combination)
-            kept += [check if check.passed else _caught(check) for check in checks]
+            kept += [check if check.passed else check.as_caught() for check in checks]
             false = next((check for check in checks if not check.passed), None)
             if checks:
                 checked.append(names)
@@ -107,11 +105,6 @@ class ForAll:
             is_apart = isinstance(error, NotImplementedError) and frames[-1].filename == _FILE
             return None if is_apart else describe(error)
         return None
-
-
-def _caught(check: Check) -> Check:
-    """Return a copy of a false check marked as evaluated only. The rule reports the failure."""
-    return dataclasses.replace(check, kind="caught", passed=True)
 
 
 def _unnamed(claim: Claim | None, nouns: Sequence[str], words: Mapping[str, str]) -> Iterator[str]:
