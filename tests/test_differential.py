@@ -31,7 +31,7 @@ def total(count: int, first: int, run: Callable[[int], Count]) -> Count:
     "first",
     [pytest.param(0, marks=pytest.mark.sweep), pytest.param(50, marks=pytest.mark.sweep), 100],
 )
-def test_reports_on_random_programs_match_backward(first: int) -> None:
+def test_reports_on_random_programs_match_their_backward_pass(first: int) -> None:
     found = total(50, first, random_program)
     assert found.mismatches == []
     assert found.tensors > 350
@@ -39,14 +39,14 @@ def test_reports_on_random_programs_match_backward(first: int) -> None:
 
 
 @pytest.mark.sweep
-def test_diagnosis_names_planted_cut() -> None:
+def test_diagnosis_of_random_programs_names_planted_cut() -> None:
     found = total(300, 0, planted_cut)
     assert found.mismatches == []
     assert found.culprits == 300
 
 
 @pytest.mark.sweep
-def test_reports_on_models_match_backward() -> None:
+def test_reports_on_models_match_their_backward_pass() -> None:
     found = compared_models()
     assert found.mismatches == []
     assert found.programs == len(MODELS)

@@ -39,7 +39,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[Any]:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_reports_match_backward_and_change_nothing(model: str, told: list[Any]) -> None:
+def test_distributed_reports_match_backward_and_change_nothing(model: str, told: list[Any]) -> None:
     for one in (process[model] for process in told):
         assert one.get("error") is None
         assert (one["false"], one["unlike"], one["warnings"]) == ([], [], [])
@@ -47,7 +47,7 @@ def test_reports_match_backward_and_change_nothing(model: str, told: list[Any]) 
 
 
 @pytest.mark.parametrize("model", NAMES)
-def test_leaves_are_named(model: str, told: list[Any]) -> None:
+def test_leaves_of_distributed_models_have_parameter_names(model: str, told: list[Any]) -> None:
     assert [process[model]["leaves"] for process in told] == [NAMES[model]] * 2
     modules = {name.rpartition(".")[0] for name in NAMES[model]} - {""}
     assert all(modules <= {*process[model]["modules"]} for process in told)
@@ -59,12 +59,12 @@ NOT_COUNTED = {
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_memory_counts_own_process_only(model: str, told: list[Any]) -> None:
+def test_memory_counts_tensors_of_own_process_only(model: str, told: list[Any]) -> None:
     for one in (process[model] for process in told):
         assert one["bytes"] == one["counted bytes"] + NOT_COUNTED.get(model, 0) > 0
 
 
-def test_gathered_parameter_counts_while_it_is_alive(told: list[Any]) -> None:
+def test_memory_counts_gathered_parameter_while_it_is_alive(told: list[Any]) -> None:
     (first, _) = told
     weight_and_batch = 4 * (4 * 8 + 2 * 8)
     assert first["sharded_anew_after_backward"]["bytes"] == 4 * 16 + weight_and_batch
@@ -82,13 +82,13 @@ def test_gathered_parameter_counts_while_it_is_alive(told: list[Any]) -> None:
         ("parallel_in_two_ways", {"0.weight": [4, 4], "0.bias": [4], "2.weight": [4, 4]}),
     ],
 )
-def test_local_part_is_described(model: str, parts: dict[str, Any], told: list[Any]) -> None:
+def test_local_part_of_dtensor_is_shown(model: str, parts: dict[str, Any], told: list[Any]) -> None:
     for process in told:
         assert process[model]["classes"] == ["DTensor"]
         assert parts.items() <= process[model]["parts"].items()
 
 
-def test_only_unfilled_parameters_are_reported(told: list[Any]) -> None:
+def test_only_parameters_without_gradient_are_reported(told: list[Any]) -> None:
     unused = {"1.idle.bias": "unused", "1.idle.weight": "unused"}
     expected = {"sharded_with_an_idle_head": unused}
     for process in told:

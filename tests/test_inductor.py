@@ -91,7 +91,7 @@ def test_diagnosis_of_compiled_model_matches_backward(compiled: tuple[nn.Module,
     assert "freed" in diagnose(loss, model).codes
 
 
-def test_compiled_code_is_drawn_in_each_form(compiled: tuple[nn.Module, Any]) -> None:
+def test_pictures_and_pages_show_compiled_code(compiled: tuple[nn.Module, Any]) -> None:
     model, run = compiled
     trace = trace_graph(run(X).sum(), names=model, values=True)
     for drawn in (trace.to_svg(), trace.to_html()):

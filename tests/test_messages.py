@@ -73,7 +73,7 @@ def calls() -> Iterator[tuple[str, str, ast.Call]]:
                         yield file, re.escape(PREFIXES[name]) + regex, node
 
 
-def test_each_key_in_code_exists() -> None:
+def test_each_message_key_in_code_exists() -> None:
     missing = [
         f"{file}: {key}"
         for file, key, _ in calls()
@@ -99,7 +99,7 @@ def test_each_message_is_used() -> None:
     assert unused == [], unused
 
 
-def test_script_of_page_uses_each_of_its_messages() -> None:
+def test_script_of_page_uses_exactly_its_messages() -> None:
     script = (SOURCE / "_picture" / "html" / "page.js").read_text("utf-8")
     names = {key.removeprefix("page.script.") for key in ENGLISH if key.startswith("page.script.")}
     assert set(re.findall(r'\bsay\("([\w-]+)"', script)) == names
@@ -124,7 +124,7 @@ HAN = "[\u4e00-\u9fff]"
 CHINESE = read_messages("zh_CN")
 
 
-def test_translation_has_known_keys_slots_and_columns() -> None:
+def test_chinese_message_has_the_slots_and_columns_of_the_english_one() -> None:
     for key, texts in CHINESE.items():
         assert slots_of(texts) == slots_of(ENGLISH[key]), key
         if key.endswith("heading"):  # split at commas

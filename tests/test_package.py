@@ -35,7 +35,7 @@ def test_public_names_are_documented() -> None:
     assert [name for name, thing in API.items() if not thing.__doc__] == []
 
 
-def test_dir_has_public_names_only() -> None:
+def test_dir_of_package_has_public_names_only() -> None:
     shown = {name for name in dir(leafgrad) if not name.startswith("__")}
     assert shown == {*leafgrad.__all__, "types"}
 
@@ -111,7 +111,7 @@ def private_accesses(source: str) -> Iterator[str]:
 WALLS = [module for module in LIBRARY if module not in DOOR]
 
 
-def test_only_autograd_package_uses_private_pytorch() -> None:
+def test_only_autograd_package_uses_private_names_of_pytorch() -> None:
     touched = {module: [*private_accesses(module.read_text("utf-8"))] for module in WALLS}
     assert {module: names for module, names in touched.items() if names} == {}
 
@@ -129,7 +129,7 @@ def test_only_autograd_package_uses_private_pytorch() -> None:
         ("getattr(node, 'name'), sorted(t, '_version')", []),
     ],
 )
-def test_private_access_is_detected(source: str, names: list[str]) -> None:
+def test_access_to_private_names_is_detected(source: str, names: list[str]) -> None:
     assert list(private_accesses(source)) == names
 
 

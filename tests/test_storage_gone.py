@@ -97,7 +97,7 @@ def told(run_apart: RunApart) -> dict[str, str]:
 
 @needs_fork
 @pytest.mark.parametrize("door", DOORS)
-def test_missing_memory_is_not_read(door: str, told: dict[str, str]) -> None:
+def test_functions_do_not_read_freed_memory(door: str, told: dict[str, str]) -> None:
     assert told[door] == DOORS[door][1]
 
 
@@ -132,7 +132,7 @@ def test_derivative_raises_before_it_reads_missing_memory() -> None:
         higher_order_grad(z, x, 2)
 
 
-def test_restored_storage_is_read_again() -> None:
+def test_tensor_is_read_again_after_its_storage_is_restored() -> None:
     w, y = emptied()
     w.untyped_storage().resize_(64)
     with torch.no_grad():
@@ -142,7 +142,7 @@ def test_restored_storage_is_read_again() -> None:
     assert (value.mean, value.unread) == (2.0, None)
 
 
-def test_unread_value_is_neither_finite_nor_reported() -> None:
+def test_value_that_was_not_read_is_not_reported_as_finite_or_nonfinite() -> None:
     _, y = emptied()
     trace = trace_graph(y, values=True)
     assert value_turns(trace) == []
@@ -166,6 +166,6 @@ OTHERS: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.filterwarnings("ignore:Sparse")
 @pytest.mark.parametrize(("made", "why"), OTHERS.values(), ids=OTHERS)
-def test_unread_value_has_its_reason(made: Any, why: str) -> None:
+def test_value_that_was_not_read_names_the_reason(made: Any, why: str) -> None:
     (value,) = trace_graph(made() * 2, values=True).leaves[0].values
     assert str(value) == f"not read: {why}"

@@ -143,7 +143,7 @@ def test_compiled_derivatives_are_one_graph_with_same_results(name: str) -> None
 
 
 @pytest.mark.parametrize("step", APART.values(), ids=APART)
-def test_untraceable_call_runs_between_compiled_parts_unless_fullgraph(step: Step) -> None:
+def test_untraceable_call_runs_uncompiled_and_raises_with_fullgraph(step: Step) -> None:
     faster = compiled(step, backend=AOT)
     for _ in range(2):
         losses = []
@@ -156,7 +156,7 @@ def test_untraceable_call_runs_between_compiled_parts_unless_fullgraph(step: Ste
         whole(points())
 
 
-def test_step_with_backward_is_one_graph() -> None:
+def test_compiled_step_with_derivative_and_backward_is_one_graph() -> None:
     if not hasattr(torch._dynamo.config, "trace_autograd_ops"):
         pytest.skip("here PyTorch compiles no call of torch.autograd.grad")
     parameters = [*MODEL.parameters()][:3]
@@ -269,7 +269,7 @@ def test_recording_cannot_start_in_compiled_code() -> None:
         compiled(step, backend="eager")(points())
 
 
-def test_functions_work_while_dynamo_traces(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_functions_work_while_dynamo_traces_except_record(monkeypatch: pytest.MonkeyPatch) -> None:
     # Values that the compiler computes while it traces.
     monkeypatch.setattr(torch.compiler, "is_dynamo_compiling", lambda: True)
     assert describe_tensor(points()).shape == (5, 2)

@@ -43,7 +43,7 @@ for node in ready: visit(node)
 """
 
 
-def test_unproven_block_shows_its_reason_and_is_counted_in_the_ledger(build: Building) -> None:
+def test_ledger_counts_unproven_blocks_and_pages_show_their_reasons(build: Building) -> None:
     assert build(index=ESCAPES) == (0, "")
     shown = re.sub("<[^>]*>", "", build.page())
     assert "not proven: pseudocode of the engine’s loop" in shown.replace("'", "’")
@@ -118,7 +118,7 @@ assert 1 + 1 == 2
 """
 
 
-def test_proof_is_folded_in_html_and_plain_in_text(build: Building) -> None:
+def test_proof_is_folded_in_html_and_open_in_text(build: Building) -> None:
     assert build(index=FOLD) == (0, "")
     page = build.page()
     folded = re.search('<details class="proof">(.*?)</details>\n</div>', page, re.DOTALL)

@@ -61,7 +61,7 @@ def test_name_or_syntax_error_does_not_refute_a_claim(slip: str, judge: Judge) -
 
 
 @forked
-def test_killed_forkserver_is_reported(tmp_path: Path) -> None:
+def test_killed_fork_server_raises_an_error_with_its_exit_code(tmp_path: Path) -> None:
     with Workers([]) as workers:
         workers._forkserver.kill()
         workers._forkserver.wait()

@@ -60,13 +60,13 @@ IN_CELL = "```{code-cell} python\n:raises: 'ZeroDivisionError: division by zero'
 
 
 @pytest.mark.parametrize("second", [ZERO, SHOWS_SOURCE, CALLS, IN_CELL], ids=range(4))
-def test_function_from_another_fence_is_found(judge: Judge, second: str) -> None:
+def test_example_uses_function_from_another_fence_and_its_source(judge: Judge, second: str) -> None:
     verdict = judge(HALF + second)
     assert problems(verdict) == []
     assert verdict.checks
 
 
-def test_warning_from_another_fence_has_its_line(judge: Judge) -> None:
+def test_warning_is_reported_at_the_line_of_the_function_in_another_fence(judge: Judge) -> None:
     warns = "```pycon\n>>> import warnings\n>>> def f():\n...     warnings.warn('old')\n```\n\n"
     assert problems(judge(warns + "```pycon\n>>> f()\n```\n")) == [
         (4, "undeclared warning: UserWarning: old")
@@ -122,7 +122,7 @@ GROUP = """\
 """
 
 
-def test_directives_of_sphinx_doctest_run(judge: Judge) -> None:
+def test_directives_of_sphinx_doctest_are_executed(judge: Judge) -> None:
     verdict = judge(TESTED)
     assert problems(verdict) == []
     assert len(verdict.checks) == 3
@@ -146,7 +146,7 @@ def test_directives_of_sphinx_doctest_are_shown(build: Any) -> None:
         ("```{doctest}\n:options: +NO_FLAG\n>>> 1\n1\n```\n", 1, "NO_FLAG"),
     ],
 )
-def test_directives_of_sphinx_doctest_are_compared(
+def test_wrong_directive_of_sphinx_doctest_is_reported_at_its_line(
     judge: Judge, text: str, line: int, message: str
 ) -> None:
     ((found, said),) = problems(judge(text))
@@ -199,7 +199,7 @@ MODULE = '''
 '''
 
 
-def test_docstrings_without_all_and_without_pages_are_judged(claims: Any) -> None:
+def test_docstrings_of_module_without_all_are_judged_in_project_without_pages(claims: Any) -> None:
     for result, line in ((2, "2 pages, 0 claims, 2 checks: all true"), (3, "bare.py:18")):
         module = textwrap.dedent(MODULE.replace("RESULT", str(result)))
         run = claims("verify", toml="docstrings = ['bare', 'bare']\n", **{"bare.py": module})

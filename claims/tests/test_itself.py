@@ -17,7 +17,7 @@ assert {}
 
 
 @pytest.mark.parametrize("check", ["x == x", "(x) is x", "1 == 1", "(x, 'text')"])
-def test_check_that_cannot_fail_is_no_evidence(check: str, judge: Judge) -> None:
+def test_check_that_cannot_fail_is_not_evidence(check: str, judge: Judge) -> None:
     (problem, *_) = judge(PAGE.format(check)).problems
     assert problem.message.startswith("this check is no evidence: ")
 

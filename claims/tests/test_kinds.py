@@ -81,7 +81,7 @@ FOUND = {
 
 
 @pytest.mark.parametrize("name", FOUND)
-def test_claim_must_have_what_its_kind_needs(name: str, red: Callable[..., list[str]]) -> None:
+def test_claim_must_meet_requirements_of_its_kind(name: str, red: Callable[..., list[str]]) -> None:
     sentence, options, code, message = FOUND[name]
     setting = {"kind": "without_kind", "blind": "unchecked"}.get(name)
     found = red(page(sentence, options, code), **({setting: "refuse"} if setting else {}))
@@ -123,7 +123,7 @@ def test_changed_claim_is_reported_until_its_blind_check_passes_again(
     assert "false for two: number() < 1" in capsys.readouterr().out
 
 
-def test_cell_with_id_must_name_a_claim_and_contain_a_check(tmp_path: Path) -> None:
+def test_cell_for_an_exception_must_name_a_claim_and_contain_a_check(tmp_path: Path) -> None:
     file = tmp_path / "page.md"
     file.write_text("```{code-cell} python\n:exception-to: number/small odd\n\nx = 1\n```\n")
     (read,) = read_pages([file], Config(root=tmp_path))

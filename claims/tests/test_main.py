@@ -59,7 +59,7 @@ def test_verify_without_paths_takes_them_from_pyproject(claims: Claims) -> None:
     ]
 
 
-def test_claims_need_unique_ids_and_known_sources(claims: Claims) -> None:
+def test_repeated_id_and_unknown_source_of_a_claim_are_reported(claims: Claims) -> None:
     sourced = TRUE.replace("two\n", "two\n:sources: article L1, rumour L2\n\n")
     table = "pages = ['a.md', 'b.md']\ndocuments = { article = 'An article' }\n"
     run = claims("verify", toml=table, a=TRUE, b=sourced)
@@ -101,7 +101,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("toml", "message"), WRONG.items(), ids=range(len(WRONG)))
-def test_wrong_table_ends_with_status_2_and_one_line(
+def test_invalid_settings_end_with_status_2_and_one_line(
     claims: Claims, toml: str, message: str
 ) -> None:
     Path("page.md").write_text(TRUE)

@@ -134,7 +134,7 @@ def test_digest_changes_with_its_claim_only() -> None:
     ],
     ids=["name", "count", "number", "digest", "list", "bytes"],
 )
-def test_invalid_file_of_a_run_is_reported(
+def test_invalid_file_of_an_earlier_run_is_reported(
     version: str, facts: dict[str, Any] | None, what: str, verified: Verified
 ) -> None:
     keep(version, **facts or {})

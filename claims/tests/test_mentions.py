@@ -29,7 +29,7 @@ PAGE = SETUP + ":::{{claim}} a/b\n{0}\n:::\n\n```{{code-cell}} python\n{1}\n```\
         ("The flag is `reverse=True`.", "for reverse in (True, False):\n    assert words"),
     ],
 )
-def test_mentioned_code_and_numbers_that_occur_are_accepted(
+def test_sentence_is_accepted_if_its_code_and_numbers_occur_in_the_evidence(
     judge: Judge, sentence: str, evidence: str
 ) -> None:
     assert judge(PAGE.format(sentence, evidence)).problems == ()
@@ -49,7 +49,7 @@ def test_mentioned_code_and_numbers_that_occur_are_accepted(
         ("There are 2 words. In 3 lines.", "assert len(words) == 2", "3"),
     ],
 )
-def test_mentioned_code_and_numbers_that_are_missing_are_reported(
+def test_code_and_numbers_of_a_sentence_that_its_evidence_lacks_are_reported(
     judge: Judge, sentence: str, evidence: str, missing: str
 ) -> None:
     (problem,) = judge(PAGE.format(sentence, evidence)).problems
@@ -64,7 +64,7 @@ def test_long_outputs_are_shown_from_first_difference(judge: Judge) -> None:
     assert "got (from line 16 on):\n        line 15\n" in problem.message
 
 
-def test_failures_with_one_cause_are_one_line(judge: Judge) -> None:
+def test_failures_with_the_same_cause_are_reported_once(judge: Judge) -> None:
     page = """\
 ```{code-cell} python
 import no_such_module

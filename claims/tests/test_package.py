@@ -21,12 +21,12 @@ def name(module: Path) -> str:
 
 
 @pytest.mark.parametrize("module", MODULES, ids=name)
-def test_the_prover_imports_nothing_of_the_library(module: Path) -> None:
+def test_the_prover_imports_neither_leafgrad_nor_torch(module: Path) -> None:
     imported = re.findall(r"^ *(?:from|import) ([\w.]+)", module.read_text("utf-8"), re.MULTILINE)
     assert not {path.partition(".")[0] for path in imported} & {"", "leafgrad", "torch"}
 
 
-def test_the_wheel_holds_every_module_the_command_and_the_plugin(tmp_path: Path) -> None:
+def test_the_wheel_contains_every_module_the_command_and_the_plugin(tmp_path: Path) -> None:
     wheel = next(WheelBuilder(str(ROOT)).build(directory=str(tmp_path), versions=["standard"]))
     with zipfile.ZipFile(wheel) as files:
         names = set(files.namelist())
@@ -48,7 +48,7 @@ def test_version_and_dependencies_match_the_metadata() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="its commands are for a POSIX shell")
-def test_the_quick_start_of_the_readme_is_ten_lines_that_work(tmp_path: Path) -> None:
+def test_the_quick_start_of_the_readme_has_ten_lines_and_works(tmp_path: Path) -> None:
     text = (ROOT / "README.md").read_text("utf-8")
     (script,) = re.findall(r"^```bash\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
     assert len(script.splitlines()) == 10

@@ -86,7 +86,7 @@ def judge_by(judge: Judge, tmp_path: Path) -> Iterator[JudgeBy]:
     [*(pytest.param("fork", line, marks=forked) for line in ENDS)]
     + [("spawn", line) for line in SPAWNED],
 )
-def test_page_that_dies_or_hangs_is_reported_at_the_cell_that_does(
+def test_page_that_dies_or_hangs_is_reported_at_the_cell_that_caused_it(
     kind: str, line: str, judge_by: JudgeBy
 ) -> None:
     verdict = judge_by(kind)(PAGE.format(line), timeout=1 if "longer" in ENDS[line] else 20)
@@ -110,7 +110,7 @@ assert x == 2
 """
 
 
-def test_page_is_judged_alike_in_a_spawned_process(judge_by: JudgeBy) -> None:
+def test_page_has_the_same_verdict_in_a_spawned_process(judge_by: JudgeBy) -> None:
     verdict = judge_by("spawn")(SHOWN.format("import sys; y = input"), timeout=30)
     assert verdict.problems == (Problem(10, "claim is FALSE: x == 2, where x is 1"),)
     assert [(check.kind, check.passed) for check in verdict.checks] == [
@@ -121,13 +121,13 @@ def test_page_is_judged_alike_in_a_spawned_process(judge_by: JudgeBy) -> None:
 
 
 @needs_fork
-def test_forked_child_of_a_spawned_page_reports_nothing(judge_by: JudgeBy) -> None:
+def test_child_that_a_spawned_page_forks_sends_no_record(judge_by: JudgeBy) -> None:
     forking = "import os\nif not os.fork(): os._exit(0)\n_ = os.wait()"
     verdict = judge_by("spawn")(SHOWN.format(forking), timeout=30)
     assert [problem.line for problem in verdict.problems] == [12]
 
 
-def test_processes_are_spawned_by_setting_or_without_fork(
+def test_processes_are_spawned_if_configured_or_if_the_system_cannot_fork(
     claims: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     has_fork = hasattr(os, "fork") and sys.platform != "darwin"
@@ -163,7 +163,7 @@ def test_module_that_cannot_be_preloaded_is_an_error_in_one_line(
 
 
 @forked
-def test_module_that_forks_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forking_module_is_read_only_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     examples = '"""\n>>> 1 + 1\n2\n"""\n'
     (tmp_path / "forks.py").write_text(f"{examples}\n__all__ = []\nimport os\n\nos.fork()\n")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
@@ -185,7 +185,7 @@ LONG = [
 
 
 @pytest.mark.parametrize("line", LONG)
-def test_problem_with_a_long_value_stays_readable(line: str, judge: Judge) -> None:
+def test_message_about_a_long_value_is_shortened(line: str, judge: Judge) -> None:
     (problem,) = judge(PAGE.format(line).replace("x == 2", "x == 1")).problems
     assert problem.line == 7
     assert 20 < len(problem.message) < 600

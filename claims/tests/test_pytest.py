@@ -49,7 +49,7 @@ def _red(result: pytest.RunResult) -> list[str]:
     return [line for line in result.outlines if line.startswith("docs/page.md:")]
 
 
-def test_each_claim_and_the_rest_of_a_page_are_items(project: pytest.Pytester) -> None:
+def test_each_claim_is_a_test_item_and_the_rest_of_a_page_another(project: pytest.Pytester) -> None:
     result = project.runpytest("docs", "--verbose")
     result.stdout.fnmatch_lines(
         [
@@ -75,7 +75,7 @@ def test_collection_executes_nothing_and_a_run_executes_each_page_once(
     assert project.path.joinpath("docs", "count").read_text() == "x"
 
 
-def test_claim_after_the_page_exits_fails(project: pytest.Pytester) -> None:
+def test_claim_fails_if_the_page_exits_before_it(project: pytest.Pytester) -> None:
     ends = "```{code-cell} python\nimport os; os._exit(0)\n```\n\n"
     project.path.joinpath("docs", "page.md").write_text(ends + PAGE)
     result = project.runpytest("docs/page.md::sums/two")
@@ -83,7 +83,7 @@ def test_claim_after_the_page_exits_fails(project: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["not proven: an earlier line of the page failed"])
 
 
-def test_claims_of_other_versions_are_skipped_and_taken_ids_fail(project: pytest.Pytester) -> None:
+def test_claims_of_other_versions_skip_and_repeated_ids_fail(project: pytest.Pytester) -> None:
     page = PAGE.replace("sums/three\n", "sums/three\n:until: 1.0\n\n")
     project.path.joinpath("docs", "page.md").write_text(page)
     project.path.joinpath("docs", "second.md").write_text(page)
@@ -120,7 +120,7 @@ def test_page_outside_the_table_is_not_collected(project: pytest.Pytester) -> No
     project.runpytest(".").assert_outcomes()
 
 
-def test_missing_dependency_fails_only_the_pages(project: pytest.Pytester) -> None:
+def test_missing_dependency_breaks_the_pages_and_no_other_test(project: pytest.Pytester) -> None:
     project.makepyfile("def test_this(): pass")
     without = "import sys; sys.modules['yaml'] = None; import pytest; "
     options = "sys.exit(pytest.main(['-q', '--continue-on-collection-errors']))"

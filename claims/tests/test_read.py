@@ -29,7 +29,7 @@ def test_page_is_read_alike_with_any_line_endings(content: str, tmp_path: Path) 
     assert (page.items, page.problems) == ((Cell(line=2, fence=1, source="x = 1\ny = 2"),), ())
 
 
-def test_tabs_keep_a_nested_cell_as_it_is() -> None:
+def test_tabs_in_a_nested_cell_are_kept() -> None:
     text = "-\titem\n\n\t```{code-cell} python\n\tif True:\n\t\tx = 1\n\t```\n"
     (cell,) = parse_page(text, "page.md").steps
     assert cell.source == "if True:\n\tx = 1"
@@ -52,7 +52,7 @@ NO_PAGES = {
 
 
 @pytest.mark.parametrize("content", NO_PAGES, ids=range(len(NO_PAGES)))
-def test_page_that_cannot_be_read_is_one_problem(content: bytes, tmp_path: Path) -> None:
+def test_page_that_cannot_be_read_is_reported_in_one_line(content: bytes, tmp_path: Path) -> None:
     file = tmp_path / "page.md"
     file.write_bytes(content)
     limit = sys.getrecursionlimit()
@@ -131,7 +131,7 @@ def test_unreadable_include_is_reported(fence: str, tmp_path: Path) -> None:
     assert problem.message.startswith(BAD_INCLUDES[fence])
 
 
-def test_unproven_blocks_of_page_and_includes_are_listed_with_reasons(tmp_path: Path) -> None:
+def test_page_lists_its_own_and_included_unproven_blocks_with_reasons(tmp_path: Path) -> None:
     escape = "```{unproven} python\n:because: pseudocode,  nothing more\n\nx = 1\n```\n"
     (tmp_path / "part.md").write_text(escape)
     file = tmp_path / "page.md"

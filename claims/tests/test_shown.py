@@ -42,7 +42,7 @@ def translated(folder: Path, sentence: str, translation: str, language: str = "d
     return f"language = '{language}'\nlocale_dirs = ['locales']\n{searched}"
 
 
-def test_translation_shows_the_judged_sentence(build: Building) -> None:
+def test_unreviewed_translation_is_shown_with_the_judged_sentence(build: Building) -> None:
     sentence, german = "One plus one is 2: `1 + 1`.", "Eins plus eins ist 2: `1 + 1`."
     conf = translated(build.folder, sentence, german)
     assert build(conf=conf, index=PAGE.format(sentence)) == (0, "")
@@ -94,7 +94,7 @@ def test_page_shows_the_state_of_a_translation(
 VALUE, CHINESE_VALUE = "It is {value}`1 + 1`.", "它是{value}`1 + 1`。"
 
 
-def test_value_is_inserted_in_the_translation(build: Building) -> None:
+def test_value_is_inserted_in_a_translated_sentence(build: Building) -> None:
     conf = translated(build.folder, VALUE, CHINESE_VALUE, "zh_CN")
     assert build(conf=conf, index=PAGE.format(VALUE)) == (0, "")
     assert '它是<span class="value">2</span>' in build.page()
@@ -107,7 +107,7 @@ def test_expression_that_only_the_translation_has_is_reported(build: Building) -
     assert "`1 + 2` is not executed" in red
 
 
-def test_each_word_on_the_page_is_translated() -> None:
+def test_catalogues_translate_each_word_that_the_extension_shows() -> None:
     folder = Path(sphinx_claims.__file__).parent / "_sphinx"
     said = {word for _, word in BADGES.values()} | {*TRANSLATIONS.values()}
     for file in folder.glob("*.py"):
@@ -151,7 +151,7 @@ def test_shown_output_is_translated_but_checked_in_english(build: Building) -> N
     assert build.page().count("eins") == 3  # in the code, printed, and as the last value
 
 
-def test_notebook_output_has_shown_text_and_valid_fields_only() -> None:
+def test_notebook_output_has_the_text_for_readers_and_valid_fields_only() -> None:
     stream: dict[str, Any] = {"output_type": "stream", "name": "stdout", "text": "one"}
     assert _output(**stream, shown={"text": "eins"}) == {**stream, "text": "eins"}
     assert _output(**stream) == stream

@@ -67,7 +67,7 @@ def test_build_succeeds_and_shows_outputs_if_all_claims_are_true(build: Building
     assert "5 checks · An article L1" in html
 
 
-def test_the_traceback_in_a_warning_begins_on_the_page(build: Building) -> None:
+def test_the_traceback_in_a_warning_shows_frames_of_the_page_only(build: Building) -> None:
     cell = """\
 # Page
 
@@ -146,7 +146,7 @@ def test_ledger_can_be_split_over_pages(build: Building) -> None:
     assert re.search(r'href="rest.html#ledger-other-md"> *Other *</a> *1 *1 ', total)
 
 
-def test_a_ledger_lists_all_claims_and_names_pages(build: Building) -> None:
+def test_claim_that_no_ledger_lists_and_unknown_page_are_reported(build: Building) -> None:
     status, told = build(**in_parts("index.md", "gone.md", rest="index.md"))
     assert status == 1
     assert "other.md:3: ERROR: no ledger lists claim sum/of-ones: name other.md in a" in told
@@ -161,7 +161,7 @@ def test_search_index_and_general_index_contain_claim_ids(site: Building) -> Non
     assert 'href="index.html#claim-leaf-made-here"' in site.page("genindex")
 
 
-def test_key_claim_is_marked_and_its_badge_needs_a_ledger_to_link_to(build: Building) -> None:
+def test_key_claim_is_marked_and_its_badge_is_no_link_without_a_ledger(build: Building) -> None:
     keyed = TRUE.replace("leaf/made-here\n", "leaf/made-here\n:key:\n")
     assert build(toml=DOCUMENTS, index=keyed) == (0, "")
     assert 'class="claim claim-key claim-true' in build.page()
@@ -224,7 +224,7 @@ It was so once.
 }
 
 
-def test_one_build_reports_every_problem(built: Built) -> None:
+def test_build_reports_every_problem_at_once(built: Built) -> None:
     build = built(**RED, toml=REFUSE)
     status, told = build.outcome
     assert status == 1
@@ -258,7 +258,7 @@ def test_build_annotates_problems_on_github(
     assert len(said) == 2
 
 
-def test_page_with_problems_shows_them(built: Built) -> None:
+def test_page_shows_its_problems_at_its_top_and_at_false_claims(built: Built) -> None:
     build = built(**RED, toml=REFUSE)
     html = build.page("b")
     boxes = re.findall(r'<div class="claim claim-.*?</div>', html, re.DOTALL)
@@ -324,7 +324,7 @@ def claimed(identifier: str) -> str:
     return OTHER.partition("\n")[2].replace("sum/of-ones", identifier)
 
 
-def test_ids_in_other_scripts_have_anchors_of_their_own(build: Building) -> None:
+def test_ids_in_chinese_have_distinct_anchors(build: Building) -> None:
     page = f"# Page\n{claimed('叶/子')}{claimed('叶/张量')}\n```{{claims-ledger}}\n```\n"
     assert build(index=page) == (0, "")
     claims, entries = (

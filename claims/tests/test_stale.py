@@ -72,7 +72,7 @@ def _outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, build: Building) -
 
 
 @pytest.mark.parametrize("flags", FLAGS.values(), ids=FLAGS)
-def test_page_is_reported_in_each_build_after_its_dependency_changed(
+def test_page_is_false_in_each_build_after_its_dependency_changed(
     flags: dict[str, Any], build: Building, tmp_path: Path
 ) -> None:
     pages = {name: page.replace("page/true", f"{name}/true") for name, page in PAGES.items()}
@@ -128,7 +128,7 @@ CONFIGURATIONS = {
 
 
 @pytest.mark.parametrize("conf", CONFIGURATIONS.values(), ids=CONFIGURATIONS)
-def test_no_configuration_makes_a_false_page_true(conf: list[str], build: Building) -> None:
+def test_no_sphinx_configuration_hides_a_false_page(conf: list[str], build: Building) -> None:
     true = TRUE.replace("page/true", "index/true")
     status, told = build(conf="\n".join(conf), index=INDEX + true, false=FALSE)
     red = [line for line in told.splitlines() if "ERROR" in line]

@@ -210,7 +210,7 @@ def test_false_translation_is_reported_with_its_page_and_line(reviewed: Config) 
     ]
 
 
-def test_facts_and_their_order_are_compared_in_prose(reviewed: Config) -> None:
+def test_changed_or_reordered_code_in_prose_is_reported(reviewed: Config) -> None:
     keep(catalogue_of(reviewed), CATALOGUE | {ORDER: "由 `a` 得到 `c`。"})
     assert [line.partition(" is ")[2] for line in told(reviewed)] == [
         "FALSE: it lacks the code b",
@@ -243,7 +243,7 @@ def test_unreadable_catalogue_or_review_is_reported(reviewed: Config) -> None:
 
 
 @pytest.mark.usefixtures("config")
-def test_review_shows_both_sentences(capsys: pytest.CaptureFixture[str]) -> None:
+def test_review_shows_translations_until_accepted(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["review", "zh_CN"]) == 1
     shown = capsys.readouterr().out
     assert f"docs/locales/zh_CN/LC_MESSAGES/leaf.po:10\n    {SAFE}\n    {SICHER}\n" in shown

@@ -66,7 +66,7 @@ def two():
 '''
 
 
-def test_update_rewrites_outputs_and_leaves_errors(claims: Any) -> None:
+def test_update_rewrites_outputs_but_not_errors(claims: Any) -> None:
     table = "pages = ['page.md']\ndocstrings = ['sums']\n"
     run = claims("verify", "--update", toml=table, page=OLD, **{"sums.py": MODULE})
     assert run.status == 1

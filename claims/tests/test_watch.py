@@ -48,7 +48,7 @@ def looks(
     return look
 
 
-def test_watch_judges_saved_page_and_no_other(looks: Look) -> None:
+def test_watch_judges_only_the_saved_page(looks: Look) -> None:
     first, saved = looks(("docs/a.md", PAGE.format("a", 3)))
     assert first[:2] == ["true   docs/a.md", "true   docs/b.md"]
     assert first[2].startswith("2 pages, 2 claims, 2 checks: all true (")
@@ -87,7 +87,7 @@ def test_watch_ends_with_control_c(monkeypatch: pytest.MonkeyPatch) -> None:
     assert main(["watch"]) == 0
 
 
-def test_version_is_printed() -> None:
+def test_version_option_prints_the_version() -> None:
     command = [sys.executable, "-m", "sphinx_claims", "--version"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("sphinx-claims ")

@@ -16,7 +16,7 @@ class ModelOutput(dict[str, Any]):
         return self[name]
 
 
-def test_loss_of_a_model_output_is_diagnosed() -> None:
+def test_diagnose_accepts_an_object_with_a_loss() -> None:
     model = nn.Linear(2, 3)
     logits = model(torch.ones(4, 2))
     assert diagnose(ModelOutput(loss=logits.square().mean(), logits=logits), model).ok
@@ -24,7 +24,7 @@ def test_loss_of_a_model_output_is_diagnosed() -> None:
         diagnose(ModelOutput(loss=None, logits=logits), model)
 
 
-def test_report_without_a_recording_ends_with_one_help() -> None:
+def test_report_without_recording_suggests_debug_once() -> None:
     model = nn.Linear(2, 3)
     report = diagnose(model.weight.detach().sum(), model)
     assert not report.ok
@@ -32,7 +32,7 @@ def test_report_without_a_recording_ends_with_one_help() -> None:
     assert str(report).count("help:") == 1
 
 
-def test_gradients_leave_everything_as_it_was() -> None:
+def test_gradients_option_changes_no_tensor_and_no_random_state() -> None:
     model = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Dropout(0.5))
     loss = model(torch.randn(4, 2)).square().mean()
     tensors = [*model.parameters(), *model.buffers()]

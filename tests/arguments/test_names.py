@@ -22,7 +22,7 @@ FORMS: dict[str, Callable[[nn.Module], Any]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_each_form_of_names_names_the_parameters(form: str) -> None:
+def test_each_form_of_the_names_argument_names_the_parameters(form: str) -> None:
     model = nn.Linear(3, 1)
     loss = model(torch.ones(2, 3)).sum()
     trace = trace_graph(loss, names=FORMS[form](model), gradients=True)
@@ -42,13 +42,13 @@ class Overriding(nn.Linear):
         return super().named_parameters()
 
 
-def test_model_that_overrides_named_parameters_is_named() -> None:
+def test_parameters_of_model_that_overrides_named_parameters_have_names() -> None:
     model = Overriding(3, 1)
     leaves = trace_graph(model(torch.ones(2, 3)).sum(), names=model).leaves
     assert {leaf.leaf_name for leaf in leaves} == {"weight", "bias"}
 
 
-def test_optimizer_without_names_names_places() -> None:
+def test_optimizer_without_names_gives_positions_as_names() -> None:
     model = nn.Linear(3, 1)
     optimizer = optimizer_of(model, is_named=False)
     trace = trace_graph(model(torch.ones(2, 3)).sum(), names=optimizer)

@@ -36,7 +36,7 @@ def told_of(parameters: list[torch.Tensor]) -> list[Any]:
     return [known.get(id(one)) for one in parameters]
 
 
-def test_sharded_parameter_is_found_by_its_gathered_leaf(mesh: Any) -> None:
+def test_sharded_parameter_is_found_through_its_gathered_leaf_in_the_graph(mesh: Any) -> None:
     model = sharded(mesh)
     parameters = [*model.parameters()]
     assert told_of(parameters) == [None, None]  # it was never gathered
@@ -47,7 +47,7 @@ def test_sharded_parameter_is_found_by_its_gathered_leaf(mesh: Any) -> None:
     assert [one.fills_unused for one in found] == [False, False]
 
 
-def test_replicated_parameters_need_find_unused_parameters(mesh: Any) -> None:
+def test_replicated_parameters_are_found_only_with_find_unused_parameters(mesh: Any) -> None:
     del mesh
     for looks in (True, False):
         inner = nn.Linear(4, 2)

@@ -60,7 +60,7 @@ class Subclass(torch.Tensor):
 
 @pytest.mark.parametrize("kind", [torch.Tensor, Subclass])
 @pytest.mark.parametrize("create_graph", [False, True])
-def test_gradients_of_all_matches_grad_and_frees_nothing(
+def test_gradients_of_all_returns_right_gradient_and_keeps_the_graph(
     kind: type[torch.Tensor], *, create_graph: bool
 ) -> None:
     x = torch.tensor([2.0, 3.0]).as_subclass(kind).requires_grad_()
@@ -174,7 +174,7 @@ def assert_as_pytorch(outputs: Tensor, inputs: Tensor) -> None:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
-def test_unseen_gradient_matches_pytorch(function: Callable[[Tensor], Tensor]) -> None:
+def test_unseen_gradient_equals_gradient_of_pytorch(function: Callable[[Tensor], Tensor]) -> None:
     x = points()
     assert_as_pytorch(function(x), x)
     result = x * 1.5  # not a leaf

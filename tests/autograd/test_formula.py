@@ -36,7 +36,7 @@ class CubeOnce(Cube):
         return (3 * ctx.saved_tensors[0] ** 2 * gradients[0], None)
 
 
-def test_node_of_shared_type_hides_saved_tensors() -> None:
+def test_nodes_that_hide_their_saved_tensors_are_detected() -> None:
     x = torch.ones(2, requires_grad=True)
     written = x * 1
     written[:1].mul_(x[:1])
@@ -76,7 +76,7 @@ def test_call_backward_runs_no_hook() -> None:
     assert to_x.tolist() == [0.0, 0.0]
 
 
-def test_once_differentiable_backward_leads_to_refusal() -> None:
+def test_gradient_of_once_differentiable_function_has_a_node_that_raises() -> None:
     x = torch.ones(2, requires_grad=True)
     cube = outcome_of(CubeOnce, x)
     (gradient,) = _autograd.sample_gradients(node_of(cube))
@@ -107,7 +107,7 @@ def test_array_on_ctx_is_detected() -> None:
     assert results == [True, False, False, False]
 
 
-def test_sample_gradients_are_recorded_and_call_no_hook() -> None:
+def test_sample_gradients_have_a_graph_and_call_no_hook() -> None:
     x = torch.full((2,), 2.0, requires_grad=True)
     result = outcome_of(Cube, x)
     result.register_hook(lambda _: pytest.fail("a hook ran"))
@@ -195,7 +195,7 @@ DISTANCES = {
 
 
 @pytest.mark.parametrize("name", DISTANCES)
-def test_distances_are_once_differentiable_as_in_pytorch(name: str) -> None:
+def test_distances_are_reported_once_differentiable_where_pytorch_raises(name: str) -> None:
     y = DISTANCES[name]()
     graph = _autograd.walk([node_of(y)])
     once = [node for node in graph if _autograd.is_once_differentiable(node)]
@@ -270,13 +270,13 @@ def test_registered_backward_of_operator_is_found() -> None:
     assert _autograd.registered_backward(torch.autograd.Function) is None
 
 
-def test_checkpointed_block_has_its_nodes() -> None:
+def test_checkpointed_block_contains_its_nodes() -> None:
     y = checkpoint(torch.exp, torch.ones(2, requires_grad=True) * 1, use_reentrant=False)
     (block,) = _autograd.checkpointed_blocks([y.grad_fn])
     assert block == [y.grad_fn]
 
 
-def test_shared_memory_has_same_address() -> None:
+def test_tensors_that_share_memory_have_the_same_memory_address() -> None:
     x = torch.ones(2)
     again = torch.utils.dlpack.from_dlpack(x)
     assert _autograd.storage_identity(x) != _autograd.storage_identity(again)
@@ -346,7 +346,7 @@ def test_zero_derivative_is_detected(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", PASSING)
-def test_nonzero_derivative_is_not_called_zero(name: str) -> None:
+def test_nonzero_derivative_is_not_reported_as_zero(name: str) -> None:
     x = holding(1.2, 1.7)
     y = PASSING[name](x)
     assert not _autograd.gives_zeros(named(y, name), 0)
@@ -354,7 +354,7 @@ def test_nonzero_derivative_is_not_called_zero(name: str) -> None:
     assert name == "SgnBackward0" or (x.grad is not None and bool(x.grad.all()))
 
 
-def test_overwritten_tensor_gets_zeros() -> None:
+def test_copy_is_reported_to_give_the_overwritten_tensor_zeros() -> None:
     node = named((holding(1.2, 1.7) * 1).copy_(holding(1.2, 1.7)), "CopyBackwards")
     assert [_autograd.gives_zeros(node, place) for place in (0, 1)] == [True, False]
 

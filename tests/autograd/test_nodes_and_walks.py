@@ -17,7 +17,7 @@ from tests.apart import RunApart
 from tests.tensors import Doubled, holding, leaf, node_of, outcome_of
 
 
-def test_name_of_node_of_shared_type() -> None:
+def test_node_of_shared_type_has_the_name_of_its_operation() -> None:
     node = node_of(torch._foreach_exp([leaf(2)])[0])
     assert _autograd.node_name(node) == "ForeachExpBackward0"
     assert type(node).__name__ == "CppFunction"
@@ -39,7 +39,7 @@ def test_name_attribute_on_ctx_does_not_hide_name() -> None:
     assert _autograd.node_name(node) == "NamedBackward"
 
 
-def test_nodes_of_one_type_share_a_name() -> None:
+def test_foreach_nodes_are_not_of_their_own_type() -> None:
     assert _autograd.is_of_its_own_type(node_of(leaf(2).sin()))
     assert _autograd.is_of_its_own_type(node_of(outcome_of(Doubled, leaf(2))))
     assert not _autograd.is_of_its_own_type(node_of(torch._foreach_exp([leaf(2)])[0]))
@@ -51,7 +51,7 @@ def test_types_of_builtin_operations_are_permanent() -> None:
     assert not _autograd.has_lasting_type(node_of(torch._foreach_exp([leaf(2)])[0]))
 
 
-def test_ragged_outputs_are_read() -> None:
+def test_ragged_size_of_nested_output_is_read() -> None:
     parts = [torch.ones(2, 3), torch.ones(4, 3)]
     ragged = torch.nested.nested_tensor(parts, layout=torch.jagged, requires_grad=True)
     (read,) = _autograd.forward_outputs(node_of(ragged.sin()))
@@ -83,7 +83,7 @@ def test_variable_on_ctx_is_not_mistaken_for_a_leaf() -> None:
     assert _autograd.leaf_variable(doubled.next_functions[0][0]) is x
 
 
-def test_leaf_with_history_is_detected() -> None:
+def test_leaf_that_became_a_result_is_detected() -> None:
     x, row = leaf(2), torch.ones(2, 2)[0].requires_grad_()
     product = node_of(x * row)
     nodes = [product, *(node for node, _ in product.next_functions)]
@@ -122,7 +122,7 @@ def test_custom_function_is_numbered_before_its_forward() -> None:
     assert _autograd.sequence_nr(node) == Numbered.seen - 1 == _autograd.next_sequence_nr() - 1
 
 
-def test_reentrant_checkpoint_shows_the_modules_that_it_runs() -> None:
+def test_modules_that_a_reentrant_checkpoint_runs_are_found() -> None:
     layer = torch.nn.Linear(2, 2)
     for function in (layer, layer.forward, lambda x: layer(x + 1)):
         y = torch.utils.checkpoint.checkpoint(function, leaf(2), use_reentrant=True)
@@ -154,7 +154,7 @@ def view_under_no_grad(base: torch.Tensor) -> torch.Tensor:
         return base[:]
 
 
-def test_accumulator_check_runs_no_operation(watching_mode: Any) -> None:
+def test_has_accumulator_runs_no_operation(watching_mode: Any) -> None:
     view = view_under_no_grad(leaf(2))
     sequence_number = torch._C._autograd._get_sequence_nr()
     modes = watching_mode, WatchingDispatchMode()
@@ -166,7 +166,7 @@ def test_accumulator_check_runs_no_operation(watching_mode: Any) -> None:
         assert not _autograd.has_accumulator(view)
 
 
-def test_path_between_is_empty_or_none() -> None:
+def test_path_between_is_empty_for_equal_tensors_and_none_without_path() -> None:
     x, y = (torch.ones(2, requires_grad=True) for _ in "xy")
     edge = _autograd.edge_by_use(x)
     assert edge is not None
@@ -195,7 +195,7 @@ def test_unrecorded_view_has_number_of_its_base() -> None:
     assert _autograd.number_of(y[0]) > _autograd.number_of(y)
 
 
-def test_structure_outlives_graph() -> None:
+def test_graph_structure_is_usable_after_the_graph_is_freed() -> None:
     x, other = leaf(2), leaf(2)
     structure = _autograd.GraphStructure()
     inner = structure.add(x.sin())
@@ -205,7 +205,7 @@ def test_structure_outlives_graph() -> None:
     assert structure.depend_on(other) >= {*numbers}
 
 
-def test_structure_adds_new_nodes_only() -> None:
+def test_graph_structure_adds_each_node_once() -> None:
     structure = _autograd.GraphStructure()
     y = leaf(2).sin()
     structure.add(y)
@@ -277,7 +277,7 @@ def test_deep_graph_can_be_freed_after_naming_its_nodes(run_apart: RunApart) -> 
     assert (run.returncode, run.stdout, run.stderr) == (0, "1 0\n-1 0\n3 0\n", "")
 
 
-def test_interrupted_walk_guards_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupted_walk_marks_nodes_of_a_deep_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     x = leaf(1)
     for _ in range(2 * traversal._LONGEST_FALL):
         x = x.sin()
@@ -306,14 +306,14 @@ def marks(tensor: torch.Tensor) -> list[object]:
     return [mark for node in nodes for mark in node.metadata]
 
 
-def test_walk_guards_deep_graph() -> None:
+def test_walk_marks_nodes_so_that_a_deep_graph_can_be_freed() -> None:
     x = leaf(2)
     for _ in range(3 * traversal._LONGEST_FALL):
         x = x.sin()
     assert marks(x) == [traversal._KEPT] * 3
 
 
-def test_walk_guards_deep_graph_with_shortcut() -> None:
+def test_walk_marks_nodes_of_a_deep_graph_with_a_shortcut() -> None:
     x = leaf(2)
     steps = [x.sin()]
     for _ in range(3 * traversal._LONGEST_FALL):
@@ -323,7 +323,7 @@ def test_walk_guards_deep_graph_with_shortcut() -> None:
     assert marks(ends) == [traversal._KEPT] * 3
 
 
-def test_walk_to_edge_lists_successors_first() -> None:
+def test_walk_to_an_edge_returns_the_nodes_on_the_way_in_forward_order() -> None:
     x = leaf(2)
     a = x.sin()
     b = (a * a + x.cos()) * leaf(2)
@@ -335,7 +335,7 @@ def test_walk_to_edge_lists_successors_first() -> None:
     assert traversal.walk_to((node_of(leaf(2).sin()), 0), node_of(b))[0] == {}
 
 
-def test_walk_to_leaf_finds_its_edge() -> None:
+def test_walk_to_a_leaf_returns_its_edge() -> None:
     x, y = leaf(2), leaf(2)
     a = x.sin() * y
     nodes, edge = traversal.walk_to(y, node_of(a))

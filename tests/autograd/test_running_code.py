@@ -62,7 +62,7 @@ class Decorated(nn.Module):
 
 
 @pytest.mark.parametrize("switch", [block, call, decorated, Decorated()])
-def test_mode_sees_each_grad_mode_switch(switch: Callable[[], None]) -> None:
+def test_function_mode_sees_each_switch_of_grad_mode(switch: Callable[[], None]) -> None:
     with Switches() as switches:
         switch()
     assert switches.seen == [(False, True), (True, True)]
@@ -88,7 +88,7 @@ class Custom(torch.optim.Optimizer):
             frame = frame.f_back
 
 
-def test_stepping_optimizer_is_found_by_frame() -> None:
+def test_optimizer_whose_step_is_running_is_found() -> None:
     optimizer = Custom([torch.ones(1, requires_grad=True)])
     optimizer.step()
     assert [name for name in optimizer.found if name] == ["Custom"]
@@ -126,7 +126,7 @@ def left(handle: torch.utils.hooks.RemovableHandle) -> bool:
     return handle.id in vars(module)["_global_forward_hooks_with_kwargs"]
 
 
-def test_remove_hook_on_all_removes_what_remove_leaves() -> None:
+def test_remove_hook_on_all_removes_hooks_that_remove_leaves_behind() -> None:
     handle = hooked()
     handle.remove()
     assert left(handle)
@@ -161,7 +161,7 @@ def test_compiled_code_names_its_saved_tensors(*, dynamic: bool) -> None:
     assert slots["sum_1"].item() == 6
 
 
-def test_saved_argument_is_named_by_position() -> None:
+def test_compiled_code_names_its_saved_arguments_by_position() -> None:
     x, w = leaf(2), leaf(2)
     y = compiled(lambda x, w: x.sin() * w.cos(), x, w)
     slots = _autograd.saved_slots(y.grad_fn)
@@ -171,7 +171,7 @@ def test_saved_argument_is_named_by_position() -> None:
 
 # The compiler causes this warning and hides it, unless warnings are errors.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
-def test_outside_compiled_code_runs_eagerly() -> None:
+def test_function_wrapped_by_outside_compiled_code_runs_eagerly() -> None:
     def graph_name(x: torch.Tensor) -> str | None:
         return _autograd.grad_fn_name(x.sin())
 
@@ -222,7 +222,7 @@ def test_graph_breaks_before_node_that_raises() -> None:
 
 
 @pytest.mark.parametrize("is_within", [True, False], ids=["a compiler's", "a user's mode"])
-def test_fake_tensor_of_compiler_is_without_values(*, is_within: bool) -> None:
+def test_fake_tensor_is_reported_without_values(*, is_within: bool) -> None:
     from torch._subclasses import FakeTensorMode  # noqa: PLC0415 (takes long)
     from torch.utils.flop_counter import FlopCounterMode  # noqa: PLC0415
 
@@ -239,7 +239,7 @@ def is_donating() -> bool:
     return bool(torch._functorch.config.donated_buffer)
 
 
-def test_donated_buffers_are_restored_without_new_versions() -> None:
+def test_donated_buffers_are_restored_without_a_new_version() -> None:
     def waves(x: torch.Tensor) -> torch.Tensor:
         return x.sin().exp().sin()
 
@@ -259,7 +259,7 @@ def test_donated_buffers_are_restored_without_new_versions() -> None:
         assert tensor._version == version
 
 
-def test_donation_stays_on_without_compiled_code() -> None:
+def test_buffer_donation_stays_on_without_compiled_code() -> None:
     y = torch.ones(2, requires_grad=True).exp()
     assert y.grad_fn is not None
     with _autograd.preserve_donated_buffers([y.grad_fn]):

@@ -49,7 +49,7 @@ def refuse(*_: object) -> Any:
     raise AssertionError("a hook was called")
 
 
-def test_list_of_slots_is_freed_as_one() -> None:
+def test_freed_list_of_saved_tensors_is_one_slot() -> None:
     y = leaf(2, 2)[:, torch.tensor([0])]
     before = slot_states(y)
     y.sum().backward()
@@ -66,7 +66,7 @@ INPUTS_OF_A_BLOCK = (
 
 
 @pytest.mark.skipif(not INPUTS_OF_A_BLOCK, reason="PyTorch keeps them elsewhere")
-def test_inputs_of_checkpointed_block_are_at_its_last_node() -> None:
+def test_inputs_of_checkpointed_block_are_slots_of_its_last_node() -> None:
     def block(x: torch.Tensor, _: float, factor: torch.Tensor) -> torch.Tensor:
         return (x * factor).exp()
 
@@ -194,7 +194,7 @@ class Kept(torch.autograd.Function):
         pytest.param((1, 2), [(0, 0), (None, 1), (None, 1)], id="both outputs"),
     ],
 )
-def test_saved_version_is_none_where_pytorch_hides_it(
+def test_saved_version_is_none_if_pytorch_does_not_show_it(
     written: tuple[int, ...], expected: list[tuple[int | None, int]]
 ) -> None:
     a = leaf(2) * 1
@@ -207,7 +207,7 @@ def test_saved_version_is_none_where_pytorch_hides_it(
     assert found == expected
 
 
-def test_version_of_own_output_calls_no_hook() -> None:
+def test_reading_the_version_of_an_own_output_calls_no_hook() -> None:
     outputs = outcome_of(Kept, leaf(2) * 1, leaf(2))
     node = node_of(outputs[0])
     node._raw_saved_tensors[0].register_hooks(lambda _: None, refuse)
@@ -219,7 +219,7 @@ def test_version_of_own_output_calls_no_hook() -> None:
     assert slots[1].saved_version is None
 
 
-def test_reading_slots_keeps_no_class_alive() -> None:
+def test_reading_slots_does_not_keep_the_class_of_the_function_alive() -> None:
     def made() -> weakref.ref[type]:
         class Passing(Doubled):
             pass
@@ -260,7 +260,7 @@ def told_one_by_one(place: int, slot: Slot) -> tuple[object, ...]:
     return place, storage, storage, slot.name, slot.state, *seen, *versions
 
 
-def test_read_saved_matches_saved_slots() -> None:
+def test_read_saved_returns_the_same_as_saved_slots() -> None:
     results = results_of_all_kinds()
     nodes = [*map(node_of, results)]
     slots = [(place, s) for place, node in enumerate(nodes) for s in _autograd.saved_slots(node)]
@@ -317,7 +317,7 @@ def test_checkpointed_tensor_raises_recomputation() -> None:
     assert torch.equal(x.grad, x.detach().cos())
 
 
-def test_kept_at_hand_reads_saved_tensors_under_any_hooks() -> None:
+def test_kept_at_hand_reads_saved_tensors_with_and_without_hooks() -> None:
     x = leaf(2)
     assert _autograd.kept_at_hand(node_of(x.sin()), "self") is x
     with save_on_cpu():
@@ -373,7 +373,7 @@ def test_output_types_are_those_of_each_output() -> None:
     assert {(kind.dtype, kind.device.type) for kind in types} == {(torch.float64, "cpu")}
 
 
-def test_kept_arguments_depend_on_kind() -> None:
+def test_keeps_depends_on_the_kind_of_the_node() -> None:
     node = node_of(leaf(2, 3).amax(1))
     assert _autograd.keeps(node, "keepdim")
     assert not _autograd.keeps(node_of(leaf(2).max()), "keepdim")
@@ -396,13 +396,13 @@ def test_modes_and_transforms_are_detected() -> None:
     assert seen == [none, transform, mode, none]
 
 
-def test_wrapped_number_is_a_number() -> None:
+def test_as_number_reads_tensors_that_pytorch_made_of_numbers() -> None:
     made = _autograd.kept(node_of(leaf(2) * 0.1), "other")
     assert _autograd.as_number(made) == 0.1
     assert _autograd.as_number(torch.tensor(3)) == 3
 
 
-def test_intercepted_tensor_is_not_read_as_a_number() -> None:
+def test_as_number_reads_no_tensor_inside_modes_and_transforms() -> None:
     number = torch.tensor(2.0)
     seen = []
 
@@ -450,13 +450,13 @@ def freed() -> torch.Tensor:
     ],
     ids=["of another node", "of its own", "leaf and constant", "written", "freed"],
 )
-def test_results_are_read_from_saved_slots_unless_written_or_freed(
+def test_results_are_read_from_saved_slots_unless_modified_or_freed(
     y: torch.Tensor, expected: list[tuple[str, int, list[float]]]
 ) -> None:
     assert results(y.grad_fn) == expected
 
 
-def test_packed_slot_is_not_unpacked() -> None:
+def test_results_are_not_unpacked_from_packed_slots() -> None:
     unpacked: list[Any] = []
     unpack: Any = unpacked.append
     with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, unpack):
@@ -468,7 +468,7 @@ def test_packed_slot_is_not_unpacked() -> None:
 # --- Freed saved tensors
 
 
-def test_saved_tensors_are_at_hand_until_freed() -> None:
+def test_saved_is_at_hand_raises_once_the_graph_is_freed() -> None:
     inner = leaf(2) * 2
     outputs = inner.sin().cos()
     nodes = _autograd.walk([node_of(outputs)])

@@ -67,7 +67,7 @@ def test_plain_computation_bypasses_modes_and_transforms(watching_mode: Any) -> 
         assert one.tolist() == [1, 2]
 
 
-def test_parameters_are_known_by_type_or_mark() -> None:
+def test_is_parameter_recognises_type_and_mark() -> None:
     parameters = [torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(watched())]
     others = [torch.ones(2), torch.nn.Buffer(torch.ones(2)), watched()]
     Watching.calls.clear()
@@ -87,7 +87,7 @@ class Marked(torch.Tensor):
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
-def test_facts_match_single_reads() -> None:
+def test_facts_equal_the_values_of_separate_functions() -> None:
     weight = torch.nn.Parameter(torch.ones(2, 3), requires_grad=False)
     plain = torch.ones(2, 3, dtype=torch.float64)
     strided = torch.nested.nested_tensor([torch.ones(2), torch.ones(4)], layout=torch.strided)
@@ -110,7 +110,7 @@ def test_storages_of_parameters_leave_out_other_tensors() -> None:
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 @pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
-def test_nested_tensor_has_ragged_size(layout: torch.layout) -> None:
+def test_shape_of_nested_tensor_contains_ragged(layout: torch.layout) -> None:
     nested = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(4, 3)], layout=layout)
     assert _autograd.shape(nested) == (2, "ragged", 3)
 
@@ -132,7 +132,7 @@ def test_symbolic_size_adds_no_guard() -> None:
     assert environment.guards == []
 
 
-def test_symbolic_bytes_are_none() -> None:
+def test_number_of_bytes_of_symbolic_size_is_none() -> None:
     environment = ShapeEnv()
     y = symbolic(environment).requires_grad_().sin()
     _, (*_, nbytes, _) = facts(y)
@@ -149,7 +149,7 @@ def test_function_modes_are_counted(watching_mode: Any) -> None:
     assert (before, inside) == (0, 1)
 
 
-def test_inner_tensors_are_those_a_wrapper_shows() -> None:
+def test_inner_tensors_of_a_wrapper_are_those_that_it_shows() -> None:
     ragged = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged)
     wrapped = dict(inner_tensors(ragged) or [])
     assert {"._values", "._offsets"} <= wrapped.keys()

@@ -92,7 +92,7 @@ def test_refusal_of_reverse_mode_falls_back_to_other_method(asked: Asked) -> Non
 
 @pytest.mark.parametrize("i", [0, 1])
 @pytest.mark.parametrize("j", [0, 1])
-def test_entry_of_jacobian_or_hessian_is_a_column(i: int, j: int) -> None:
+def test_each_entry_of_jacobian_and_hessian_is_returned_as_a_column(i: int, j: int) -> None:
     grad, x = patched(), points()
     y = outputs(x)
     assert_same(grad.jacobian(y, x, i=i, j=j), nested(y, x, i, j))
@@ -108,13 +108,13 @@ def test_jacobian_without_index_returns_row_or_column() -> None:
     assert_same(grad.jacobian(y, x, j=1), torch.cat([row[1] for row in entries], dim=1))
 
 
-def test_single_entry_needs_no_index() -> None:
+def test_jacobian_and_hessian_with_a_single_entry_need_no_index() -> None:
     grad, x = patched(), points(1)
     assert_same(grad.jacobian(x**3, x), 3 * x**2)
     assert_same(grad.hessian(x**3, x), 6 * x)
 
 
-def test_derivative_of_derivative_has_higher_order(asked: Asked) -> None:
+def test_derivative_of_a_derivative_is_computed_as_one_of_higher_order(asked: Asked) -> None:
     grad, x = patched(), points()
     y = outputs(x)
     row = grad.jacobian(y, x, i=0)
@@ -142,7 +142,7 @@ def test_next_step_computes_requests_of_last_step_in_one_call(asked: Asked) -> N
         assert asked.orders == (first if step == 0 else [[(0, 1), (2, 0), (4, 0)]])
 
 
-def test_step_that_starts_differently_computes_nothing_ahead(asked: Asked) -> None:
+def test_step_with_other_first_request_computes_only_what_it_requests(asked: Asked) -> None:
     grad = patched()
     for orders in ([0, 1], [1]):
         x = points()
@@ -154,7 +154,7 @@ def test_step_that_starts_differently_computes_nothing_ahead(asked: Asked) -> No
     assert asked.orders == [[(2, 0)], [(0, 2)], [(0, 2), (2, 0)], [(0, 0, 1)]]
 
 
-def test_outputs_of_one_step_are_kept_apart() -> None:
+def test_several_outputs_in_one_step_get_their_own_derivatives() -> None:
     grad = patched()
     for _ in range(2):
         x = points()
@@ -182,7 +182,7 @@ def test_zero_derivative_can_be_differentiated_again() -> None:
     assert not flat.any()
 
 
-def test_gradients_reach_the_parameters() -> None:
+def test_gradients_of_parameters_match_nested_passes() -> None:
     grad, x = patched(), points()
     weight = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
     y = outputs(x * weight)
@@ -203,7 +203,7 @@ def test_clear_keeps_no_tensor() -> None:
     assert gone() is None
 
 
-def test_new_points_free_outputs_of_old_points() -> None:
+def test_outputs_are_freed_when_new_points_arrive() -> None:
     grad, x = patched(), points()
     y = outputs(x)
     grad.jacobian(y, x, i=0)

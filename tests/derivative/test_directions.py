@@ -46,7 +46,7 @@ def test_jacobian_of_directional_derivative_is_hessian_vector_product() -> None:
     )
 
 
-def test_dims_select_block_of_jacobian_and_hessian() -> None:
+def test_dims_select_columns_of_jacobian_and_hessian() -> None:
     x = rows(5, 3)
     assert_same(
         [hessian(wave(x), x, dims=[2, 0])], [hessian(wave(x), x)[..., [2, 0], :][..., [2, 0]]]
@@ -78,7 +78,7 @@ def test_stde_estimates_are_unbiased(name: str) -> None:
     assert ((found.mean(0) - operator(wave(x), x)).abs() <= 4.5 * error).all()
 
 
-def test_all_columns_make_the_diagonal_exact() -> None:
+def test_diagonal_estimate_from_all_columns_is_exact() -> None:
     x = rows(3, 3)
     operator = ESTIMATES["diagonal"][1]
     assert_same([stde(wave(x), x, 3, samples=9, kind="diagonal")], [operator(wave(x), x)])

@@ -65,7 +65,7 @@ def test_derivatives_that_are_zero_by_construction_are_explained() -> None:
     assert told == DerivativeExplanation(method=None, because=told.because, rows=None)
 
 
-def test_explained_method_computes_the_derivative() -> None:
+def test_method_that_explain_derivative_returns_computes_the_derivative() -> None:
     x = rows(4, 2)
     for function in (torch.sin, cubed):
         method = explain_derivative(function(x), x, (2, 0)).method
@@ -92,7 +92,7 @@ def test_explain_derivative_refuses_other_functions() -> None:
         explain_derivative(x.sin(), x, torch.sin)
 
 
-def test_mixed_rows_are_refused_and_grad_modes_do_not_matter() -> None:
+def test_explain_derivative_refuses_mixed_rows_and_ignores_grad_mode() -> None:
     x = rows(4, 2)
     with pytest.raises(RuntimeError, match=words("rows-must.row")):
         explain_derivative(x - x.mean(0), x, (2, 0))

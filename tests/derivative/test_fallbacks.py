@@ -86,7 +86,7 @@ FALLBACKS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", FALLBACKS)
-def test_fallback_agrees_with_finite_differences(name: str) -> None:
+def test_reverse_mode_after_taylor_mode_refuses_matches_finite_differences(name: str) -> None:
     x, function = rows(3, 2), FALLBACKS[name]
     outputs = function(x)
     orders = [(1, 0), (1, 1), (0, 2)]
@@ -97,7 +97,7 @@ def test_fallback_agrees_with_finite_differences(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["LinalgQrBackward0", "LinalgSvdBackward0", "LinalgPinvBackward0"])
-def test_fallback_refuses_rows_mixed_by_matrix_function(name: str) -> None:
+def test_reverse_mode_refuses_rows_mixed_by_matrix_function(name: str) -> None:
     operations: dict[str, Callable[[Tensor], Tensor]] = {
         "LinalgQrBackward0": lambda a: torch.linalg.qr(a).R,
         "LinalgSvdBackward0": torch.linalg.svdvals,
@@ -110,7 +110,7 @@ def test_fallback_refuses_rows_mixed_by_matrix_function(name: str) -> None:
 
 
 @pytest.mark.parametrize("loss", [functional.mse_loss, functional.huber_loss])
-def test_mean_over_rows_is_refused_and_mean_over_point_is_right(loss: Any) -> None:
+def test_mean_loss_is_refused_over_rows_and_right_for_a_single_point(loss: Any) -> None:
     x = rows(3, 2)
     with pytest.raises(RuntimeError, match="LossBackward0"):
         laplacian(loss(x.sin(), TARGET).expand(3), x)

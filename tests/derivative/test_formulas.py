@@ -16,7 +16,7 @@ from tests.trace.operators.operators import quiet_table
 
 
 @pytest.mark.sweep
-def test_listed_formulas_are_all_that_are_wrong_in_the_table_of_operators() -> None:
+def test_list_of_wrong_formulas_matches_sweep_of_all_operators() -> None:
     assert sweep() == WRONG_FORMULAS, "python -m tests.derivative.formulas writes the list"
 
 
@@ -139,7 +139,7 @@ def test_batch_norm_in_eval_mode_is_right_at_any_order() -> None:
     ],
     ids=["numbers", "tensor", "clamp_min", "clamp_max"],
 )
-def test_slope_at_limit_of_clamp_is_that_of_pytorch(clamp: Operation) -> None:
+def test_derivative_at_limit_of_clamp_matches_reverse_mode(clamp: Operation) -> None:
     x = torch.ones(1, dtype=torch.float64, requires_grad=True)
     outputs = clamp(x) * x
     expected = higher_order_grad(outputs, x, 2, method="reverse")

@@ -256,7 +256,7 @@ def offloaded(model: torch.nn.Module, x: Tensor) -> Tensor:
         ),
     ],
 )
-def test_derivatives_match_however_network_is_called(
+def test_derivatives_do_not_depend_on_how_the_network_is_called(
     evaluate: Callable[[torch.nn.Module, Tensor], Tensor],
 ) -> None:
     points, model = table(), network()
@@ -345,7 +345,7 @@ def test_constant_derivative_has_zero_derivatives() -> None:
     assert laplacian(higher_order_grad(outputs, x, (1, 1)), x).tolist() == [0.0] * 5
 
 
-def test_changed_constant_derivative_needs_a_graph() -> None:
+def test_modified_constant_derivative_is_refused_without_graph() -> None:
     x, other = table(), table()
     message = "outputs must carry the graph that computed it from inputs"
     for change in (Tensor.zero_, Tensor.detach, lambda constant: constant + 1):

@@ -161,7 +161,7 @@ def test_cache_keeps_no_tensor_alive(model: Model, order: tuple[int, int]) -> No
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=str)
-def test_write_through_data_does_not_change_later_results(
+def test_write_into_data_of_result_does_not_change_later_results(
     model: Model, order: tuple[int, int]
 ) -> None:
     y = model.outputs()
@@ -246,7 +246,7 @@ def test_cache_distinguishes_inputs_channels_and_outputs(model: Model) -> None:
     "options", [{"create_graph": False}, {"method": "reverse"}, {"method": "taylor"}], ids=str
 )
 @pytest.mark.parametrize("order", ORDERS, ids=str)
-def test_cache_is_not_used_for_other_options(
+def test_call_with_other_options_does_not_use_the_cache(
     model: Model, options: dict[str, Any], order: tuple[int, int], walks: list[Any]
 ) -> None:
     y = model.outputs()
@@ -295,7 +295,7 @@ def test_channel_is_differentiated_although_another_channel_cannot_be(model: Mod
     torch.testing.assert_close(ours, 6 * model.x[:, :1])
 
 
-def test_cache_handles_inputs_as_outputs_and_unusual_views(model: Model) -> None:
+def test_cache_works_for_inputs_as_outputs_and_unusual_views(model: Model) -> None:
     assert higher_order_grad(model.x[:, 0:1], model.x, (2, 0)).tolist() == [[0.0]] * 5
     strange = model.outputs().view(15)[:5]
     assert higher_order_grad(strange * model.x[:, 0], model.x, (0, 0)).shape == (5,)

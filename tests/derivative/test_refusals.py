@@ -100,7 +100,7 @@ def test_transform_over_parameters_is_refused() -> None:
     ],
     ids=str,
 )
-def test_mismatched_shapes_are_named(
+def test_error_for_mismatched_shapes_names_both_and_a_fix(
     outputs: tuple[int, ...], inputs: tuple[int, ...], cure: str
 ) -> None:
     x = torch.ones(inputs, requires_grad=True)
@@ -188,7 +188,7 @@ def test_error_names_columns_of_sliced_inputs(
 
 @pytest.mark.parametrize("order", [(2,), (2, 0), 2])
 @pytest.mark.parametrize("has_channel", [False, True], ids=["a value a row", "a column"])
-def test_error_names_slice_before_wrong_order(
+def test_error_about_sliced_inputs_precedes_error_about_order(
     order: int | tuple[int, ...], *, has_channel: bool
 ) -> None:
     points = table()
@@ -215,7 +215,7 @@ def test_error_names_other_views_of_inputs(take: Callable[[Tensor], Tensor]) -> 
     assert_refused(words("graph.view"), RuntimeError, outputs, inputs, order)
 
 
-def test_view_of_unrelated_tensor_is_not_called_a_slice() -> None:
+def test_error_does_not_call_view_of_unrelated_tensor_a_slice() -> None:
     points, other = table(), table()
     assert_refused(
         words("graph.no-path-or-zeros"), RuntimeError, points.prod(dim=1), other[:, 0], 1
@@ -296,7 +296,7 @@ def test_cdist_is_refused_in_reverse_mode_with_create_graph(order: int) -> None:
     torch.testing.assert_close(higher_order_grad(outputs, x, 1), first)
 
 
-def test_first_derivative_with_graph_can_be_differentiated() -> None:
+def test_first_derivative_can_be_differentiated_by_parameters() -> None:
     x, w = table(), torch.linspace(-1, 1, 4, dtype=torch.float64, requires_grad=True)
     outputs = torch.nn.functional.hardsigmoid((x.sum(1, keepdim=True) * w).sin()).sum(1)
     (gradient,) = torch.autograd.grad(higher_order_grad(outputs, x, (1, 0)).sum(), w)
@@ -360,7 +360,7 @@ def test_error_for_mixed_elements_explains_rows() -> None:
 
 
 @pytest.mark.parametrize("reduce", [torch.mean, torch.sum, lambda x: x.sum(0)])
-def test_independent_rows_option_is_not_suggested_if_rows_surely_mix(
+def test_error_suggests_rows_option_only_if_rows_may_be_independent(
     reduce: Callable[[Tensor], Tensor],
 ) -> None:
     points = table()
@@ -371,7 +371,7 @@ def test_independent_rows_option_is_not_suggested_if_rows_surely_mix(
     assert_refused(pattern, RuntimeError, points @ points.T @ points, points, (1, 0))
 
 
-def test_error_names_row_that_reaches_others() -> None:
+def test_error_names_row_and_node_that_moves_it() -> None:
     points = torch.ones(3, 4, 2, requires_grad=True)
     outputs = points.prod(dim=-1)
     outputs = torch.cat([outputs[:, :2], outputs[:, 3:], outputs[:, 3:]], dim=1)
@@ -460,7 +460,7 @@ class HalfSilentProduct(torch.autograd.Function):
         return 2 * x * y * gradients[0], x**2 * gradients[0]
 
 
-def test_recorded_gradient_of_another_input_is_not_enough() -> None:
+def test_function_is_refused_if_only_another_input_has_a_recorded_gradient() -> None:
     x = column()
     outputs = outcome_of(HalfSilentProduct, x, x.tanh())
     assert_refused(words("double-backward.unused"), RuntimeError, outputs, x, 2)
@@ -502,7 +502,7 @@ def test_function_with_unrecorded_backward_has_first_derivative(name: str) -> No
     torch.testing.assert_close(first, 3 * x.detach() ** 2)
 
 
-def test_function_with_recorded_backward_is_differentiated() -> None:
+def test_function_with_recorded_backward_has_derivatives_of_any_order() -> None:
     x = column()
     for order, expected in enumerate((3 * x**2, 6 * x, 0 * x + 6, 0 * x), start=1):
         torch.testing.assert_close(higher_order_grad(outcome_of(Cube, x), x, order), expected)
@@ -537,14 +537,14 @@ def test_twice_differentiable_function_is_refused_at_order_three() -> None:
     assert_refused(pattern, RuntimeError, outputs, x, 2, **promise)
 
 
-def test_function_that_saves_nothing_is_linear() -> None:
+def test_function_that_saves_no_tensor_is_accepted_as_linear() -> None:
     x = column()
     first, second = higher_order_grad(custom(lambda g: -g)(x**2), x, [1, 2])
     torch.testing.assert_close(first, -2 * x)
     torch.testing.assert_close(second, 0 * x - 2)
 
 
-def test_function_outside_path_to_inputs_does_not_matter() -> None:
+def test_once_differentiable_function_outside_the_path_is_accepted() -> None:
     x, w = column(), torch.ones(1, dtype=torch.float64, requires_grad=True)
     second = higher_order_grad(outcome_of(ONCE, w) * x**2, x, 2)
     torch.testing.assert_close(second, 2 * w.expand(5, 1))

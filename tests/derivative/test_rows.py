@@ -122,7 +122,7 @@ def test_taylor_mode_accepts_rows_that_only_seem_to_mix(name: str) -> None:
     assert_same([answer], [higher_order_grad(written_out(x).sin(), x, (2, 0), method="reverse")])
 
 
-def test_proofs_of_graphs_with_equal_structure_depend_on_saved_values() -> None:
+def test_graphs_with_equal_structure_but_other_saved_values_share_no_proof() -> None:
     def prove(name: str) -> bool:
         x = rows(2, 2)
         return is_proven(APART[name], x) and not is_proven(MIXED[name], x)
@@ -155,7 +155,7 @@ def test_custom_function_named_like_internal_one_is_not_trusted() -> None:
     assert not is_proven(result, rows(5, 2))
 
 
-def test_mask_cloned_by_saved_tensor_hooks_is_not_treated_as_same_tensor() -> None:
+def test_proof_distinguishes_masks_cloned_by_saved_tensor_hooks() -> None:
     with torch.autograd.graph.saved_tensors_hooks(Tensor.clone, Tensor.clone):
         assert not is_proven(MIXED["rows of another mask"], rows(5, 2))
         assert is_proven(APART["rows over rows"], rows(5, 2))

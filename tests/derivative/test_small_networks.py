@@ -65,7 +65,7 @@ def network(columns: int) -> tuple[nn.ParameterList, Callable[[Tensor], Tensor]]
 
 @pytest.mark.parametrize("is_several", [False, True])
 @pytest.mark.parametrize("name", CALLS)
-def test_results_match_on_both_sides_of_size_threshold(
+def test_nested_passes_cached_plan_and_taylor_mode_give_equal_results(
     name: str, monkeypatch: pytest.MonkeyPatch, *, is_several: bool
 ) -> None:
     columns, call = CALLS[name]
@@ -103,7 +103,7 @@ def test_mixed_rows_are_refused_after_plan_was_cached(order: int, mix: Any) -> N
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize(("apart", "mixed"), PAIRS.values(), ids=PAIRS)
-def test_mixed_rows_are_refused_after_like_graph_was_proven(
+def test_mixed_rows_are_refused_after_similar_graph_was_proven(
     order: int, apart: Callable[[Tensor], Tensor], mixed: Callable[[Tensor], Tensor]
 ) -> None:
     x = torch.rand(5, 5, requires_grad=True)
@@ -123,7 +123,7 @@ def test_nested_passes_use_no_wrong_formula_of_pytorch() -> None:
 
 
 @pytest.mark.parametrize(("function", "is_small"), PRECISE.values(), ids=PRECISE)
-def test_functions_prone_to_rounding_use_taylor_mode(
+def test_small_network_uses_nested_passes_only_if_they_are_precise(
     function: Callable[[Tensor], Tensor], *, is_small: bool
 ) -> None:
     x = torch.rand(3, 1, requires_grad=True)

@@ -86,7 +86,7 @@ def test_notebook_shows_page_in_sandboxed_frame(make: Callable[[], Any]) -> None
 
 @pytest.mark.parametrize("make", VALUES.values(), ids=VALUES)
 @pytest.mark.usefixtures("kernel")
-def test_sanitized_output_is_a_picture(make: Callable[[], Any]) -> None:
+def test_output_without_iframe_and_styles_shows_a_picture(make: Callable[[], Any]) -> None:
     html = make()._repr_mimebundle_()["text/html"]
     left = re.sub(r"<style>.*?</style>|<iframe.*?</iframe>", "", html, flags=re.DOTALL)
     assert "<svg" not in left
@@ -114,7 +114,7 @@ def test_too_long_page_is_shown_as_picture(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("kernel")
-def test_too_large_picture_is_text_behind_page() -> None:
+def test_too_large_picture_is_replaced_by_text_below_the_page() -> None:
     html = tangle(150)._repr_mimebundle_()["text/html"]
     assert "<img" not in html
     assert "</iframe>" in html
@@ -122,14 +122,14 @@ def test_too_large_picture_is_text_behind_page() -> None:
 
 
 @pytest.mark.usefixtures("kernel")
-def test_too_large_page_is_text(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_large_page_is_replaced_by_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leafgrad._picture.html.page.MOST_BOXES", 100)
     html = tangle(150)._repr_mimebundle_()["text/html"]
     assert "<iframe" not in html
     assert ".nodes has them all</pre>" in html
 
 
-def test_ipython_in_terminal_prints(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ipython_in_a_terminal_gets_no_html(monkeypatch: pytest.MonkeyPatch) -> None:
     interactive = SimpleNamespace(get_ipython=SimpleNamespace)
     monkeypatch.setitem(sys.modules, "IPython", interactive)
     assert classic()._repr_mimebundle_() == {}
@@ -205,7 +205,7 @@ trace
 """
 
 
-def test_running_notebook_shows_page() -> None:
+def test_executed_notebook_cell_shows_page() -> None:
     document = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(CELL)])
     nbclient.NotebookClient(document, timeout=60, kernel_name="python3").execute()
     told, result = document.cells[0].outputs
@@ -224,7 +224,7 @@ SEEN = """
 
 @needs_chromium
 @pytest.mark.usefixtures("kernel")
-def test_browser_shows_page_or_picture_if_untrusted(browser: Browser, tmp_path: Path) -> None:
+def test_browser_shows_page_or_picture_without_trust(browser: Browser, tmp_path: Path) -> None:
     html = classic()._repr_mimebundle_()["text/html"]
     left = re.sub(r"<style>.*?</style>|<iframe.*?</iframe>", "", html, flags=re.DOTALL)
     for body, seen in ((html, ["iframe"]), (left, ["div"])):

@@ -34,7 +34,7 @@ def test_width_counts_wide_letters_twice(content: str, columns: int, pixels: flo
         ("[0, 1, 2, 3]", "[0...2, 3]"),
     ],
 )
-def test_long_text_loses_its_middle_and_cut_numbers(content: str, elided: str) -> None:
+def test_long_text_is_cut_in_the_middle_but_not_within_numbers(content: str, elided: str) -> None:
     assert elide(content, 10) == elided
 
 
@@ -50,7 +50,7 @@ ROWS = [("name", "number", "other"), ("n" * 40, "1" * 20, "o" * 30), ("m", "2", 
         ({"width": 60, "least": 24}, [24, 20, 24]),
     ],
 )
-def test_last_column_of_table_is_narrowed_first_and_numbers_never(
+def test_table_narrows_its_last_column_first_and_never_numbers(
     options: dict[str, int], widths: list[int]
 ) -> None:
     lines = table(ROWS, right=(1,), **options)  # type: ignore[arg-type]
@@ -67,11 +67,11 @@ def test_last_column_of_table_is_narrowed_first_and_numbers_never(
         (5000 * 1024**4, "5000.0 TiB"),
     ],
 )
-def test_bytes_have_the_unit_that_fits(nbytes: int, expected: str) -> None:
+def test_number_of_bytes_is_shown_in_a_fitting_unit(nbytes: int, expected: str) -> None:
     assert size(nbytes) == expected
 
 
-def test_nouns_have_plurals() -> None:
+def test_counted_noun_is_in_the_plural_unless_count_is_one() -> None:
     assert [count(number, "node") for number in range(3)] == ["0 nodes", "1 node", "2 nodes"]
 
 
@@ -96,7 +96,7 @@ def test_elements_and_paths_are_written_as_markup() -> None:
 
 
 @pytest.mark.parametrize("width", [10, 17, 40])
-def test_wrapped_chinese_fits_and_no_line_begins_with_a_mark(width: int) -> None:
+def test_wrapped_chinese_line_does_not_begin_with_punctuation(width: int) -> None:
     text = "反向传播（从 `loss` 开始）：把 `x` 换成“叶子”，因此 `.grad` 为 None；请重试。"
     lines = wrap(text, width, "  ")
     assert max(map(cells, lines)) <= width

@@ -201,7 +201,7 @@ def test_graph_without_repeats_is_folded_by_kind() -> None:
     assert lines[-1].startswith("folded by kind: ")
 
 
-def test_modules_beyond_forty_lines_are_counted() -> None:
+def test_text_counts_the_modules_that_do_not_fit_on_forty_lines() -> None:
     model = nn.Sequential(OrderedDict((f"layer_{i:c}", nn.Linear(1, 1)) for i in range(97, 123)))
     text = str(trace_graph(model(torch.ones(1, 1)), names=model))
     assert "\nand 2 other modules\n" in text
@@ -294,7 +294,7 @@ def test_lines_are_not_wider_than_a_terminal(traced: Callable[[], Any]) -> None:
     assert max(map(len, str(traced()).splitlines())) <= 80
 
 
-def test_counted_tensors_show_freed_and_modified() -> None:
+def test_counts_of_saved_tensors_show_freed_and_modified_ones() -> None:
     x = torch.ones(2, requires_grad=True)
     y = x.sin().mul(x)
     freed = trace_graph(y, names={NAME: x})
@@ -309,7 +309,7 @@ def test_counted_tensors_show_freed_and_modified() -> None:
     assert [line.split()[-2:] for line in lines if " Mul " in line] == [["2", "modified"]]
 
 
-def test_differing_devices_and_dtypes_are_shown_per_node() -> None:
+def test_devices_and_dtypes_are_shown_per_node_if_they_differ() -> None:
     here, meta = leaf(2).exp(), torch.ones(2, dtype=torch.float64, device="meta")
     text = str(trace_graph([here, meta.requires_grad_().exp()]))
     assert "all " not in text
@@ -317,7 +317,7 @@ def test_differing_devices_and_dtypes_are_shown_per_node() -> None:
     assert "(2,) float64 on meta" in text
 
 
-def test_wide_letters_keep_columns_aligned() -> None:
+def test_columns_stay_aligned_with_wide_letters() -> None:
     x, y = leaf(2), leaf(2)
     lines = str(trace_graph(x * y, names={"\u5f20\u91cf": x, "b": y})).splitlines()
     rows = [line for line in lines if "AccumulateGrad" in line]
@@ -327,7 +327,7 @@ def test_wide_letters_keep_columns_aligned() -> None:
 # --- Folded numbers
 
 
-def test_folded_text_has_norms_per_module() -> None:
+def test_text_of_folded_modules_has_range_of_norms_per_module() -> None:
     trace = deep()
     lines = str(trace).splitlines()
     assert "module times nodes value norms grad norms made of".split() in map(str.split, lines)

@@ -22,7 +22,7 @@ def told(picture: str) -> list[list[str]]:
     return [title.splitlines() for title in titles]
 
 
-def test_input_is_a_box_with_name_shape_and_legend() -> None:
+def test_input_box_has_name_shape_tooltip_and_legend_entry() -> None:
     picture = perceptron().to_svg()
     written = texts(picture)
     assert written[written.index("x") + 1] == "input (2, 4)"

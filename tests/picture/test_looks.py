@@ -38,7 +38,7 @@ def test_forward_tooltip_has_name_of_node() -> None:
     assert told[1].startswith("node 0: AddBackward0\n")
 
 
-def test_legend_explains_direction() -> None:
+def test_legend_explains_direction_of_arrows() -> None:
     assert message("legend.gradients") in meanings(polynomial().to_svg())
     forward = meanings(polynomial().to_svg(direction="forward"))
     assert message("legend.values") in forward
@@ -52,11 +52,11 @@ def steps(picture: str) -> list[int]:
     return read_picture(picture).colors
 
 
-def test_plain_picture_has_no_colour() -> None:
+def test_picture_without_color_option_has_no_colour() -> None:
     assert "heat" not in polynomial().to_svg()
 
 
-def test_colour_of_bytes_is_of_each_box() -> None:
+def test_colour_of_box_depends_on_bytes_that_it_saves() -> None:
     x = torch.ones(10, requires_grad=True)
     trace = trace_graph(x[:2].sin().sum() + x.sin().cos().sum(), names={"x": x})
     picture = trace.to_svg(color="bytes", fold=False)
@@ -66,13 +66,13 @@ def test_colour_of_bytes_is_of_each_box() -> None:
     assert "bytes saved, up to 40 B" in meanings(picture)
 
 
-def test_colour_of_folded_box_is_of_all_copies() -> None:
+def test_colour_of_folded_box_depends_on_bytes_of_all_copies() -> None:
     picture = traced(Language()).to_svg(color="bytes")
     assert steps(picture)[3] == 5
     assert any(text.endswith(", ×n together") for text in meanings(picture))
 
 
-def test_legend_reports_no_saved_bytes() -> None:
+def test_legend_reports_that_no_bytes_are_saved() -> None:
     x = torch.ones(2, requires_grad=True)
     picture = trace_graph(x + 1).to_svg(color="bytes")
     assert steps(picture) == [0, 0]
@@ -106,13 +106,13 @@ def test_zero_gradients_have_no_colour() -> None:
     assert "gradient norm: 0 everywhere" in meanings(picture)
 
 
-def test_colour_of_gradients_needs_gradients() -> None:
+def test_colouring_by_gradients_is_refused_without_gradients() -> None:
     for write in (polynomial().to_svg, polynomial().to_html):
         with pytest.raises(ValueError, match="trace with gradients=True"):
             write(color="gradient")
 
 
-def test_page_selects_requested_colour() -> None:
+def test_menu_of_page_selects_requested_colour() -> None:
     assert '<option value="bytes" selected="">' in polynomial().to_html(color="bytes")
     assert '<option value="class" selected="">' in polynomial().to_html()
 
@@ -127,7 +127,7 @@ def test_unknown_direction_or_colour_is_refused(option: str, value: str) -> None
         polynomial().to_svg(**look)
 
 
-def test_legend_tells_inferred_from_recorded_modules() -> None:
+def test_legend_distinguishes_inferred_and_recorded_modules() -> None:
     model = Language()
     inferred = trace_graph(model(torch.ones(1, 2, 4)).sum(), names=model).to_svg()
     assert message("legend.module-inferred") in meanings(inferred)

@@ -52,7 +52,7 @@ def test_folded_module_is_one_box() -> None:
     assert box.pills == [f"{numbers} parameters"]
 
 
-def test_star_matches_one_part_of_path() -> None:
+def test_star_in_fold_matches_one_part_of_module_path() -> None:
     trace = blocks()
     assert names(trace, "*") == ["Sum", "4", "*", "0"]
     assert names(trace, ["*.attend", "*.perceptron"]).count("*.attend") == 1
@@ -61,7 +61,7 @@ def test_star_matches_one_part_of_path() -> None:
     assert {"leaf *.norms.0.weight (4,)", "leaf *.attend.in_proj_bias (12,)"} <= {*boxes[2].tooltip}
 
 
-def test_module_of_one_node_names_that_node() -> None:
+def test_box_of_module_with_one_node_names_that_node() -> None:
     trace = recorded(nn.Sequential(nn.Tanh(), nn.Sigmoid()), 2)
     assert [box.texts[:2] for box in picture_of(trace, fold="*").boxes][1:] == [
         ["1: Sigmoid", "SigmoidBackward0"],
@@ -69,7 +69,7 @@ def test_module_of_one_node_names_that_node() -> None:
     ]
 
 
-def test_module_of_unknown_class_has_its_path() -> None:
+def test_box_of_module_with_unknown_class_has_its_path() -> None:
     trace = blocks()
     picture = GraphTrace(nodes=trace.nodes, roots=trace.roots).to_svg(fold="4")
     written = [text.text for text in ET.fromstring(picture).iter(f"{SVG}text")]
@@ -77,7 +77,7 @@ def test_module_of_unknown_class_has_its_path() -> None:
     assert "module 4, 4 nodes" in picture
 
 
-def test_module_without_path_has_its_class_once() -> None:
+def test_box_of_module_without_path_has_its_class_once() -> None:
     with record() as recording:
         y = nn.MSELoss()(nn.Linear(2, 2)(torch.ones(1, 2)), torch.ones(1, 2))
     trace = trace_graph(y, recording=recording)
@@ -98,7 +98,7 @@ class Twice(nn.Module):
         return z
 
 
-def test_box_of_module_has_its_contents() -> None:
+def test_box_of_module_describes_its_contents() -> None:
     trace = blocks()
     picture = trace.to_svg(fold=["*", "*.*"])
     written = [text.text for text in ET.fromstring(picture).iter(f"{SVG}text")]
@@ -146,6 +146,6 @@ def test_unknown_module_is_refused_with_known_ones() -> None:
 
 
 @pytest.mark.parametrize("fold", [1, (), [1], b"*", {"a": 1, 2: 3}], ids=repr)
-def test_other_types_of_fold_are_refused(fold: object) -> None:
+def test_fold_of_invalid_type_is_refused(fold: object) -> None:
     with pytest.raises(TypeError, match="fold must be True, False, None, the path of a module"):
         polynomial().to_svg(fold=fold)  # type: ignore[arg-type]

@@ -45,13 +45,13 @@ def test_boxes_have_values_and_gradients() -> None:
     assert message("legend.value") in view_of
 
 
-def test_folded_leaf_has_its_numbers() -> None:
+def test_box_with_folded_leaf_has_its_value_and_gradient() -> None:
     view_of = classic().to_svg(fold=True)
     assert "value 4" in written(view_of, "value")
     assert "grad 8" in written(view_of, "grad")
 
 
-def test_tooltip_has_passed_gradients() -> None:
+def test_tooltip_of_node_has_gradients_passed_to_its_inputs() -> None:
     title = re.search("<title>node 1: .*?</title>", classic().to_svg(), re.DOTALL)
     assert title is not None
     assert "\nvalue 16\ngrad 1\n" in title[0]
@@ -86,7 +86,7 @@ def test_unknown_value_is_called_not_recorded() -> None:
     assert "not recorded" in str(trace)
 
 
-def test_values_of_several_outputs_are_in_order() -> None:
+def test_values_of_several_outputs_are_shown_in_order() -> None:
     x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     first, second, _ = x.unbind()
     trace = trace_graph(first * second, names={"a": first, "b": second}, values=True)

@@ -69,7 +69,7 @@ def test_large_graph_is_shown_by_its_modules() -> None:
     assert [box.copies for box in boxes] == [1, 1, 1, 4, 1, 1]
 
 
-def test_module_with_nearly_all_nodes_is_opened() -> None:
+def test_overview_opens_module_with_nearly_all_nodes() -> None:
     class Vision(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -98,12 +98,12 @@ def test_module_with_nearly_all_nodes_is_opened() -> None:
     ]
 
 
-def test_wrapper_of_one_module_is_opened() -> None:
+def test_overview_opens_wrapper_of_one_module() -> None:
     inner = [name if "Sum" in name else f"language.{name}" for name in OUTER]
     assert titles(traced(Wrapper())) == inner
 
 
-def test_many_modules_are_shown_rather_than_more_repeats() -> None:
+def test_overview_of_many_modules_shows_modules_instead_of_repeats() -> None:
     kinds = nn.Tanh, nn.Sigmoid, nn.GELU, nn.SiLU, nn.ReLU, nn.ELU, nn.Softplus
     model = nn.Sequential(
         *(
@@ -118,7 +118,7 @@ def test_many_modules_are_shown_rather_than_more_repeats() -> None:
     assert all("module" in box.rect.kind for box in boxes[1:-1])
 
 
-def test_repeats_are_folded_without_modules() -> None:
+def test_repeats_are_folded_in_graph_without_modules() -> None:
     assert not any("module" in box.rect.kind for box in picture_of(pinn()).boxes)
 
 
@@ -147,7 +147,7 @@ def test_frozen_parameters_are_counted_in_box_of_module() -> None:
     assert "12 parameters, 11 frozen" in picture
 
 
-def test_partly_frozen_block_is_drawn_apart() -> None:
+def test_block_with_frozen_part_is_not_folded_with_other_blocks() -> None:
     model = Language(9)
     for parameter in model.get_submodule("blocks.4.perceptron").parameters():
         parameter.requires_grad_(False)

@@ -39,7 +39,7 @@ def test_page_is_one_file_and_allows_its_own_script_only() -> None:
 
 
 @pytest.mark.parametrize("direction", ["backward", "forward"])
-def test_page_has_links_in_both_directions(direction: Any) -> None:
+def test_page_has_views_and_links_in_the_requested_direction(direction: Any) -> None:
     trace = blocks()
     page = trace.to_html(direction=direction)
     assert facts(page)["direction"] == direction
@@ -60,7 +60,7 @@ def test_classes_keep_their_colours_in_all_views() -> None:
     assert all(len(marks) == 1 for marks in hues.values())
 
 
-def test_boxes_open_their_modules() -> None:
+def test_box_of_module_opens_view_of_this_module() -> None:
     page = traced(Language()).to_html()
     known, (overview, _, *inner) = facts(page), views(page)
     titles = [title for title, _ in known["modules"]]
@@ -79,7 +79,7 @@ def test_boxes_open_their_modules() -> None:
     assert "blocks.2.attend.in_proj_bias" in inner[attend]["markup"]
 
 
-def test_first_view_is_plain_svg_and_other_views_are_compressed() -> None:
+def test_page_contains_first_view_as_svg_and_others_compressed() -> None:
     page = traced(Language()).to_html()
     assert page.count("<svg") == 1
     assert ["markup" in view for view in views(page)].count(False) == 1

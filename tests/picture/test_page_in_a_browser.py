@@ -82,7 +82,7 @@ def test_page_opens_with_whole_graph_in_sight(
     assert page.ask("scale") >= 0.45  # a newly opened view is large enough to read
 
 
-def test_page_in_a_hidden_frame_opens_with_whole_graph_once_shown(
+def test_page_in_hidden_frame_fits_graph_when_frame_is_shown(
     browser: Browser, tmp_path: Path
 ) -> None:
     file = tmp_path / "frame.html"
@@ -244,7 +244,7 @@ def test_arrow_keys_move_along_graph(opened: Opened) -> None:
     assert page.ask(SELECTED) == -1
 
 
-def test_menus_and_buttons_keep_their_keys(model: Page) -> None:
+def test_keys_pressed_in_menus_and_buttons_do_not_select_boxes(model: Page) -> None:
     model.ask("document.querySelector('nav select').focus()")
     model.key("ArrowDown")
     assert model.ask(SELECTED) == -1

@@ -43,7 +43,7 @@ def test_repeats_of_chain_are_drawn_once(labels: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize(("labels", "parts"), [("zabcabcabcz", 1), ("zaaazbbbz", 2), ("zabz", 0)])
-def test_repeated_part_has_two_stacked_frames(labels: str, parts: int) -> None:
+def test_repeated_part_is_drawn_with_two_stacked_frames(labels: str, parts: int) -> None:
     picture = chain(labels).to_svg(fold=True, legend=False)
     assert picture.count('class="block"') == 2 * parts
 

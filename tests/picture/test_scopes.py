@@ -88,7 +88,7 @@ def test_view_of_module_has_its_neighbours() -> None:
     assert beyond(found["embed"], "input") == []
 
 
-def test_neighbours_are_not_linked() -> None:
+def test_neighbours_of_module_are_not_linked_to_each_other() -> None:
     for trace in (traced(Language(2)), recorded(Twice(), 1, 2)):
         for scope in scopes_of(trace).values():
             boxes = scope.picture.boxes
@@ -98,14 +98,14 @@ def test_neighbours_are_not_linked() -> None:
                     assert not any("beyond" in boxes[target].rect.kind for target in box.targets)
 
 
-def test_view_has_all_calls_of_module() -> None:
+def test_view_of_module_has_all_of_its_calls() -> None:
     scope = scopes_of(recorded(Twice(), 1, 2))["inner"]
     assert len(inside(scope)) == 4  # a linear layer and its activation, twice
     assert beyond(scope, "user") == ["SumBackward0", "AddBackward0", "ExpBackward0"]
     assert beyond(scope, "input") == ["AddBackward0"]
 
 
-def test_leaf_outside_module_is_within_its_user() -> None:
+def test_leaf_from_outside_is_drawn_within_the_node_that_uses_it() -> None:
     model = nn.Sequential(nn.Sequential(nn.Linear(2, 2), nn.Tanh()))
     with record() as recording:
         y = model(torch.ones(1, 2, requires_grad=True)).sum()
@@ -131,7 +131,7 @@ def test_view_of_module_has_each_node(name: str) -> None:
 
 
 @pytest.mark.parametrize("is_summed", [False, True])
-def test_derivatives_have_names_views_and_rows(*, is_summed: bool) -> None:
+def test_derivatives_have_names_views_and_rows_in_the_text(*, is_summed: bool) -> None:
     layers = nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1)
     net = nn.Sequential(*layers)
     x, t = (torch.rand(3, 1, requires_grad=True) for _ in range(2))

@@ -60,13 +60,13 @@ def test_box_has_name_shape_and_saved_tensors() -> None:
     assert "6 nodes, 6 edges, depth 3, all float32 on cpu, 4 tensors saved" in " ".join(written)
 
 
-def test_saved_parameters_are_not_counted() -> None:
+def test_saved_bytes_of_box_leave_out_parameters() -> None:
     model = nn.Linear(4, 3)
     written = texts(trace_graph(model(leaf(5, 4)), names=model).to_svg())
     assert "saves mat1, mat2 (80 B)" in written
 
 
-def test_leaf_within_box_has_name_shape_and_uses() -> None:
+def test_leaf_within_box_has_name_shape_and_number_of_uses() -> None:
     assert "weight_hh (12, 3), used 40×" in texts(lstm().to_svg())
     assert "x (2,), used 60×" in texts(wide().to_svg())
     assert "leaf (2,)" in texts(trace_graph(leaf(2).exp()).to_svg(fold=True))
@@ -189,7 +189,7 @@ def retained() -> GraphTrace:
         (lstm, "name", "MulBackward0 ×39", "copies"),
     ],
 )
-def test_mark_has_its_line_and_legend_entry(
+def test_mark_of_box_has_a_line_and_a_legend_entry(
     graph: Callable[[], GraphTrace], sign: str, line: str, meaning: str
 ) -> None:
     view_of = graph().to_svg()
@@ -239,7 +239,7 @@ def test_strided_nested_tensor_is_drawn() -> None:
     assert "nested" in texts(trace_graph(x).to_svg())
 
 
-def test_graph_without_leaf_is_drawn() -> None:
+def test_graph_of_undefined_gradient_is_drawn() -> None:
     undefined: Any = torch._C._functions
     assert meanings(trace_graph(GradientEdge(undefined.UndefinedGrad(), 0)).to_svg()) == [
         message("legend.root")

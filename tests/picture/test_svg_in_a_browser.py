@@ -109,7 +109,7 @@ FILLS = """
 """
 
 
-def test_plain_picture_keeps_colours_of_another(browser: Browser, tmp_path: Path) -> None:
+def test_plain_picture_does_not_change_colours_of_another(browser: Browser, tmp_path: Path) -> None:
     trace = traced(Language())
     body = trace.to_svg(color="bytes") + trace.to_svg()
     assert ask(browser, body, FILLS, tmp_path) == [3, 1]

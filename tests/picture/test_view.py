@@ -60,7 +60,7 @@ def test_equal_branches_are_drawn_once() -> None:
     assert shown.boxes[1].pills == ["x (2,), used 60×"]
 
 
-def test_branches_from_different_outputs_are_folded() -> None:
+def test_equal_branches_from_different_outputs_are_folded() -> None:
     x = torch.ones(50, 2, requires_grad=True)
     trace = trace_graph(torch.stack([row.sin() for row in x.exp().unbind()]))
     shown = picture_of(trace, fold=True)
@@ -87,20 +87,20 @@ def marked(how: str) -> GraphTrace:
 
 
 @pytest.mark.parametrize("how", ["named", "a root", "retained", "written twice"])
-def test_unlike_node_is_not_folded(how: str) -> None:
+def test_node_that_differs_from_its_repeats_is_not_folded(how: str) -> None:
     shown = picture_of(marked(how), fold=True)
     assert copies(shown) == [1, 30, 1, 29, 1]
     assert shown.boxes[2].is_root is (how in {"a root", "retained"})
 
 
-def test_first_shapes_are_written_and_others_counted() -> None:
+def test_text_shows_the_first_output_shapes_and_counts_the_others() -> None:
     first, *_ = torch.ones(6, requires_grad=True).split([1, 2, 3])
     assert "(1,), (2,), and 1 more<" in trace_graph(first.sin()).to_svg()
 
 
 @pytest.mark.parametrize("fold", [None, True, False])
 @pytest.mark.parametrize("make", MODELS.values())
-def test_boxes_lead_to_later_ones_and_only_root_has_no_source(
+def test_links_lead_to_later_boxes_and_only_the_root_has_no_incoming_link(
     make: Callable[[], GraphTrace], fold: Any
 ) -> None:
     boxes = picture_of(make(), fold=fold).boxes

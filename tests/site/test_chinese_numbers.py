@@ -78,5 +78,5 @@ def test_translations_have_the_numbers_and_units_of_their_source() -> None:
         ("At most a tenth of 15,000 bytes", "至多 15,000 字节的十分之一", set()),
     ],
 )
-def test_wrong_numbers_and_units_are_found(source: str, translation: str, found: set[str]) -> None:
+def test_wrong_number_or_unit_is_reported(source: str, translation: str, found: set[str]) -> None:
     assert mistakes(source, translation) == found

@@ -35,7 +35,7 @@ def test_tag_is_kept_if_a_style_colours_it(code: str, expected: str) -> None:
     assert lighter(code, plain(*STYLES)) == expected
 
 
-def test_code_in_a_sentence_has_one_tag_and_prose_stays() -> None:
+def test_inline_code_has_one_tag_and_prose_does_not_change() -> None:
     words = '<span class="pre">x</span> <span class="pre">y</span>'
     code = f'<code class="docutils literal notranslate">{words}</code>'
     app: Any = SimpleNamespace(

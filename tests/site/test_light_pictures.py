@@ -37,7 +37,7 @@ def drawn(svg: str) -> list[list[float]]:
     return [[float(n) for n in re.findall(r"-?\d+\.?\d*", points)] for points in seen]
 
 
-def test_picture_has_fewer_letters_and_looks_the_same(plot: str) -> None:
+def test_shortened_picture_looks_the_same(plot: str) -> None:
     assert len(lighter(plot)) < 0.75 * len(plot)
     before, after = drawn(plot), drawn(lighter(plot))
     assert len(before) == len(after) > 5
@@ -67,7 +67,7 @@ def test_picture_style_is_on_a_page_only_once() -> None:
 
 
 @pytest.mark.parametrize("quote", ["'", '"'])
-def test_a_page_within_a_page_keeps_its_style(quote: str) -> None:
+def test_embedded_page_keeps_its_style(quote: str) -> None:
     style = "<style>p{color:red}</style>"
     frame = f"<iframe srcdoc={quote}{style}<p>A</p>{quote}></iframe>"
     assert written(style, frame, style) == style + frame

@@ -161,7 +161,7 @@ def pressed(name: str, setting: dict[str, Any], values: dict[str, float]) -> dic
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_figures_show_the_numbers_of_pytorch(opened: Callable[..., Page], name: str) -> None:
+def test_figures_show_the_same_numbers_as_pytorch(opened: Callable[..., Page], name: str) -> None:
     random.seed(name)
     drawn = [*settings(name)]
     largest = 0.0
@@ -205,7 +205,7 @@ def test_keys_pointer_and_fingers_move_a_figure(opened: Callable[..., Page], nam
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_static_picture_is_what_the_browser_draws_first(
+def test_static_picture_matches_first_picture_in_the_browser(
     opened: Callable[..., Page], name: str, snapshot: Callable[[Path, str], None]
 ) -> None:
     page = opened(name)
@@ -215,7 +215,7 @@ def test_static_picture_is_what_the_browser_draws_first(
     snapshot(FIGURES / f"{name}.svg", page.ask(PICTURE) + "\n")
 
 
-def test_pressed_button_is_marked_and_zero_grad_clears_all(opened: Callable[..., Page]) -> None:
+def test_pressed_button_is_marked_and_clear_removes_gradients(opened: Callable[..., Page]) -> None:
     page = opened("accumulate")
     marked = "document.querySelector('[aria-current=true]').dataset.do"
     grads = "document.querySelectorAll('.grad:not(:empty)').length"
@@ -253,7 +253,7 @@ def test_sentences_of_figures_are_translated() -> None:
 
 
 @needs_site
-def test_figures_are_on_pages_and_the_script_is_small() -> None:
+def test_each_figure_is_on_a_page_and_the_script_is_small() -> None:
     pages = "".join(file.read_text("utf-8") for file in Path(SITE).rglob("*.html"))
     assert {*re.findall('data-figure="([^"]*)', pages)} == {*SPECS}
     assert SCRIPT.stat().st_size < 40_000

@@ -96,7 +96,7 @@ WITH_UNSEEN_CELLS = [
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in WITH_UNSEEN_CELLS])
-def test_a_notebook_executes_what_its_page_executes(page: str) -> None:
+def test_notebook_executes_the_same_code_as_its_page(page: str) -> None:
     notebook = notebook_of(page, PAGES[page])
     nbformat.validate(notebook)
     assert executed_by(notebook) == executed_on(page)
@@ -164,7 +164,7 @@ In words.
 """
 
 
-def test_folds_are_open_in_notebook() -> None:
+def test_folds_of_page_are_open_in_notebook() -> None:
     notebook = as_notebook(NESTED, "tutorial/a", {"tutorial/a"}, "0.1.0")
     assert sources(notebook, "markdown")[1:] == [
         "# A page\n\n**The proof**\n\nIn words.\n\n**More**"
@@ -198,7 +198,7 @@ def test_notebook_keeps_answers_folded() -> None:
     )
 
 
-def test_a_notebook_has_the_outputs_of_the_page() -> None:
+def test_notebook_has_the_outputs_of_its_page() -> None:
     notebook = as_notebook(PAGE, "tutorial/a", {"tutorial/a"}, "0.1.0")
     cells = [
         nbformat.v4.new_code_cell(source, outputs=[nbformat.v4.new_output("stream", text=source)])
@@ -221,7 +221,7 @@ def test_notebook_begins_at_the_heading_that_front_matter_names() -> None:
     assert heading == "## There"
 
 
-def test_a_picture_is_an_image_that_needs_no_trust() -> None:
+def test_picture_is_an_image_that_untrusted_notebooks_show() -> None:
     x = torch.ones(2, requires_grad=True)
     drawn = trace_graph(x.sin(), names={'<x> & "y" #1 100%': x})
     html = with_images(f"<p>Before</p>{drawn._repr_html_()}")

@@ -98,7 +98,7 @@ def test_notebook_without_hidden_cells_runs_by_itself(page: str, folder: Path) -
 
 
 @pytest.mark.parametrize("page", LESSONS)
-def test_page_runs_without_its_folds(page: str, folder: Path) -> None:
+def test_code_of_page_runs_without_its_folds(page: str, folder: Path) -> None:
     assert_runs(page, folder / f"{page.replace('/', '-')}-seen.ipynb")
 
 

@@ -57,7 +57,7 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def test_chapters_and_the_tutorial_show_each_route(site: Site) -> None:
+def test_chapters_show_their_places_on_routes_and_the_tutorial_lists_them(site: Site) -> None:
     site(INDEX)
     assert site.warnings == []
     learner = '<a href="index.html#route-learner">@Learner: 3 of 3</a>'
@@ -79,7 +79,7 @@ def test_chapters_and_the_tutorial_show_each_route(site: Site) -> None:
     assert 'class="pre">b</span></code> &amp; more</a>' in learner
 
 
-def test_part_without_chapters_is_a_chapter_and_one_is_left_out(site: Site) -> None:
+def test_route_includes_part_without_chapters_and_omits_excluded_chapter(site: Site) -> None:
     index = INDEX.replace("a\nc", "a").replace("learner\n", "learner\n\n-b\n")
     site(index, two=PAGES["c"], c="---\norphan: 1\n---\n\n# C\n")
     assert site.warnings == []

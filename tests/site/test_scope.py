@@ -8,7 +8,7 @@ from tests.site.test_zoo import ZOO
 CONFIG = read_config(Path(__file__).parents[2])
 
 
-def test_at_most_a_tenth_of_the_claims_narrow_their_scope() -> None:
+def test_at_most_a_tenth_of_the_claims_exclude_more_than_the_default_scope() -> None:
     claims = [claim for page in read_pages(CONFIG.files(), CONFIG) for claim in page.claims]
     narrowed = [claim.id for claim in claims if any(word[0] == "-" for word in claim.scope)]
     assert 10 * len(narrowed) <= len(claims), narrowed

@@ -43,7 +43,7 @@ def test_sidebar_lists_parents_and_siblings(
     assert re.findall('href="([^"]*)"', listed.write(here, str)) == expected
 
 
-def test_pages_are_nested_with_numbers_and_code(listed: Sidebar) -> None:
+def test_sidebar_nests_pages_with_their_numbers_and_code_in_titles(listed: Sidebar) -> None:
     html = listed.write("a/two", str)
     assert '>1.2 One<code class="literal">&lt;grad&gt;</code></a>' in html
     shape = re.sub(r"<a [^>]*>|</a>| class=\"[^\"]*\"", "", html)

@@ -109,7 +109,7 @@ LAYOUTS = {
 @needs_axe
 @needs_site
 @pytest.mark.parametrize("page", LAYOUTS.values(), ids=LAYOUTS)
-def test_axe_finds_nothing_on_a_page_of_each_layout(
+def test_axe_finds_no_accessibility_problem_on_a_page_of_each_layout(
     browser: Browser, address: str, page: str
 ) -> None:
     looks = [(scheme, width) for scheme in ("light", "dark") for width in (1000, 390)]
@@ -117,7 +117,7 @@ def test_axe_finds_nothing_on_a_page_of_each_layout(
 
 
 @needs_site
-def test_old_address_leads_to_the_section_that_replaced_its_page(
+def test_old_address_redirects_to_the_section_that_replaced_its_page(
     browser: Browser, address: str
 ) -> None:
     page = Page(browser, f"{address}/404.html")
@@ -258,7 +258,7 @@ def test_search_ranks_the_expected_page_first(
 
 @needs_site
 @pytest.mark.parametrize("queries", ["asked", "asked-chinese"])
-def test_search_answers_most_questions(browser: Browser, address: str, queries: str) -> None:
+def test_search_finds_most_expected_pages(browser: Browser, address: str, queries: str) -> None:
     found = sorted(ranks(browser, address, queries).values())
     assert found[int(0.8 * len(found)) - 1] == 0
     assert found[int(0.95 * len(found)) - 1] <= 2
@@ -273,7 +273,7 @@ LOOKS = pytest.mark.parametrize(
 
 @needs_axe
 @LOOKS
-def test_axe_finds_nothing_on_the_page_of_a_graph_or_a_backward(
+def test_axe_finds_no_accessibility_problem_on_explorer_and_player_pages(
     browser: Browser, tmp_path: Path, scheme: str, width: int
 ) -> None:
     x = torch.tensor(2.0, requires_grad=True)
@@ -285,7 +285,7 @@ def test_axe_finds_nothing_on_the_page_of_a_graph_or_a_backward(
 
 
 @needs_axe
-def test_axe_reports_planted_violations(browser: Browser, tmp_path: Path) -> None:
+def test_axe_reports_planted_accessibility_problems(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "graph.html"
     file.write_text(pinn().to_html().replace(' aria-label="Zoom in"', "").replace(">+<", "><"))
     assert [name for name, _ in complaints(browser, file.as_uri(), ("light", 1000))] == [

@@ -57,7 +57,7 @@ def test_errata_table_repeats_claims_in_the_same_words(pages: list[TranslatedPag
 
 
 @pytest.mark.parametrize(("shown_with", "face"), [({}, "Next ▶"), (CHINESE, "下一步 ▶")])
-def test_steps_speak_the_language_of_their_page(shown_with: dict[str, str], face: str) -> None:
+def test_steps_are_in_the_language_of_their_page(shown_with: dict[str, str], face: str) -> None:
     config = dataclasses.replace(read_config(ROOT), shown_with=shown_with)
     (page,) = read_pages([DOCS / "tutorial" / "step-by-step.md"], config)
     with workers(["leafgrad"], None) as running:
@@ -74,7 +74,7 @@ def blocks(file: str) -> list[str]:
     return (ROOT / file).read_text("utf-8").split("\n\n")
 
 
-def test_chinese_readme_matches_the_english_one() -> None:
+def test_chinese_readme_has_the_same_code_and_facts_as_the_english_one() -> None:
     english, chinese = blocks("README.md"), blocks("README.zh-CN.md")
     chinese.remove("[English](README.md)")
     english.remove("[中文](README.zh-CN.md)")
@@ -103,7 +103,7 @@ def test_only_the_words_of_comments_are_translated() -> None:
     assert in_other_words("f'{x # one", said) == "f'{x # one"
 
 
-def test_each_comment_is_a_message_of_its_own() -> None:
+def test_each_code_comment_is_a_separate_message() -> None:
     # If one message of a node has no translation, Sphinx translates none of them.
     code = nodes.literal_block("", "x = 1  # one\ny = x  # x\n")
     document = new_document("a.md")

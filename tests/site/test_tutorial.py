@@ -112,7 +112,7 @@ ASKING = [name for name in CHAPTERS if not name.endswith(("-summary", "-edge-cas
 
 
 @pytest.mark.parametrize("name", ASKING)
-def test_chapter_has_promise_and_questions(name: str) -> None:
+def test_chapter_has_promise_and_folded_judged_answers(name: str) -> None:
     assert [*problems(CHAPTERS[name])] == []
 
 
@@ -142,13 +142,13 @@ LEAST_ANSWERS = 3
 
 
 @pytest.mark.parametrize("name", SUMMARIES)
-def test_summary_has_table_and_questions(name: str) -> None:
+def test_summary_has_table_from_a_cell_and_judged_answers(name: str) -> None:
     card = CHAPTERS[name].partition(":::{fold} ")[0]
     assert "Markdown(" in "".join(CELL.findall(card)), "a cell must make its table"
     assert [*unjudged_answers(CHAPTERS[name])] == []
 
 
 @pytest.mark.parametrize("route", ROUTES.values(), ids=ROUTES)
-def test_routes_introduce_or_link_everything_before_using_it(route: list[str]) -> None:
+def test_route_shows_or_links_each_feature_before_its_use(route: list[str]) -> None:
     assert len(route) > 10
     assert [*unshown({name: CHAPTERS[name] for name in route})] == []

@@ -99,7 +99,7 @@ def test_links_of_the_page_for_unknown_addresses_begin_at_the_root(edition: str)
     assert [t for t in targets if t.startswith("/") and not t.endswith("/index.html")] != []
 
 
-def test_each_snapshot_belongs_to_a_page() -> None:
+def test_each_snapshot_belongs_to_a_page_and_each_page_has_one() -> None:
     kept = {file.relative_to(KEPT).with_suffix("").as_posix() for file in KEPT.rglob("*.txt")}
     names = (page.replace("/", "-") for page in PAGES)
     assert kept == {f"{edition}/{name}" for name in names for edition in EDITIONS}

@@ -25,13 +25,13 @@ def signs(told: BackwardSteps) -> list[dict[str, Any]]:
     return found
 
 
-def test_printed_list_has_each_sentence() -> None:
+def test_printed_list_contains_sentence_of_each_step() -> None:
     told = steps()
     items = re.findall("<li>(.*?)</li>", told._repr_html_())
     assert [unescape(item) for item in items] == [step.sentence for step in told.steps]
 
 
-def test_data_of_script_has_box_link_and_texts_of_each_step() -> None:
+def test_data_for_script_has_box_arrows_and_texts_of_each_step() -> None:
     assert signs(steps()) == [
         {"box": 1, "arrows": [], "writes": [[1, 0, "value 3"]]},
         {"box": 0, "arrows": [], "writes": [[0, 0, "value 9"]]},
@@ -42,7 +42,7 @@ def test_data_of_script_has_box_link_and_texts_of_each_step() -> None:
     ]
 
 
-def test_link_of_step_is_right_beside_links_of_inputs() -> None:
+def test_step_marks_the_right_arrow_if_boxes_of_inputs_have_arrows_too() -> None:
     x, w = torch.tensor([2.0]), torch.tensor([3.0], requires_grad=True)
     with record() as recording:
         y = (x * w * x).sum()

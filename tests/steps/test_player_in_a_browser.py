@@ -110,7 +110,7 @@ def deep() -> BackwardSteps:
     return trace_graph(loss, names=model, gradients=True).steps()
 
 
-def test_box_of_each_step_is_in_sight_on_phone(opened: Opened, deep: BackwardSteps) -> None:
+def test_box_of_each_step_is_visible_on_phone(opened: Opened, deep: BackwardSteps) -> None:
     page = opened(390, 844, deep.to_html())
     inside = (
         "(box => frame => box.top >= frame.top"
@@ -130,7 +130,7 @@ def test_box_of_each_step_is_in_sight_on_phone(opened: Opened, deep: BackwardSte
 
 
 @pytest.mark.parametrize(("width", "height"), [(1440, 900), (390, 844)])
-def test_small_graph_is_on_one_screen_with_its_buttons(
+def test_small_graph_and_its_buttons_fit_on_one_screen(
     opened: Opened, width: int, height: int
 ) -> None:
     page = opened(width, height)

@@ -35,7 +35,7 @@ def said(steps: BackwardSteps) -> list[str]:
 # --- Sentences
 
 
-def test_steps_are_told_in_sentences() -> None:
+def test_steps_are_printed_as_sentences() -> None:
     assert str(classic()) == TEXT.strip("\n")
 
 
@@ -100,7 +100,7 @@ def test_zero_gradient_has_no_local_derivative() -> None:
     assert "Backward: node 1 (PowBackward0) turns 0 into 0 for node 2." in said(trace.steps())
 
 
-def test_output_without_gradient_is_none() -> None:
+def test_step_shows_none_for_output_without_gradient() -> None:
     first, second = torch.tensor([1.0, 2.0], requires_grad=True).unbind()
     trace = trace_graph(first, names={"first": first}, gradients=True)
     assert said(trace.steps())[:2] == [

@@ -211,7 +211,7 @@ def observations_that_the_environment_overwrites() -> Diagnosed:
     return loss, policy, recording
 
 
-def test_array_that_is_filled_before_each_forward_is_no_finding() -> None:
+def test_array_filled_before_each_forward_pass_is_not_reported() -> None:
     model, batch = nn.Linear(3, 1), np.zeros((4, 3), dtype=np.float32)
     with record(values=True) as recording:
         for number in range(3):
@@ -232,5 +232,5 @@ def a_backward_for_some_inputs_alone() -> Diagnosed:
 
 
 @pytest.mark.parametrize("story", stories, ids=lambda story: story.program.__name__)
-def test_report_names_the_cause_and_its_fix_works(story: Story) -> None:
+def test_report_on_failing_backward_names_cause_and_its_fix_works(story: Story) -> None:
     check(story)

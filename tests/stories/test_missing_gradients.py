@@ -348,7 +348,7 @@ def a_loss_for_each_sample() -> Diagnosed:
     return loss, model, None
 
 
-def test_parameter_that_is_made_anew_gets_no_edit_that_would_not_help() -> None:
+def test_recreated_parameter_gets_no_useless_edit() -> None:
     old = nn.Parameter(torch.ones(2))
     with record() as recording:
         new = nn.Parameter(old.data)
@@ -359,5 +359,5 @@ def test_parameter_that_is_made_anew_gets_no_edit_that_would_not_help() -> None:
 
 
 @pytest.mark.parametrize("story", stories, ids=lambda story: story.program.__name__)
-def test_report_names_the_cause_and_its_fix_works(story: Story) -> None:
+def test_report_on_missing_gradients_names_cause_and_its_fix_works(story: Story) -> None:
     check(story)

@@ -74,7 +74,7 @@ def test_report_has_cause_line_column_name_and_working_fix(story: Story) -> None
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.title)
-def test_story_goes_wrong_and_its_repair_cures_it(story: Story) -> None:
+def test_broken_program_shows_symptom_and_repaired_program_does_not(story: Story) -> None:
     if story.title == "a_distance_on_the_sphere_of_equal_points" and torch.__version__ >= "2.14.1":
         pytest.skip("the gradient of clamp is zero at its bounds, which masks the infinity")
     broken = run(story.broken, story.names)

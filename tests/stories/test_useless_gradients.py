@@ -273,5 +273,5 @@ def a_direction_between_equal_positions() -> Diagnosed:
 
 
 @pytest.mark.parametrize("story", stories, ids=lambda story: story.program.__name__)
-def test_report_names_the_cause_and_its_fix_works(story: Story) -> None:
+def test_report_on_useless_gradients_names_cause_and_its_fix_works(story: Story) -> None:
     check(story)

@@ -159,7 +159,7 @@ every_role = pytest.mark.parametrize("make", [make for _, make in CASES.values()
 
 
 @pytest.mark.parametrize(("role", "make"), CASES.values(), ids=CASES)
-def test_tensor_has_its_role(role: TensorRole, make: Callable[[], torch.Tensor]) -> None:
+def test_description_has_role_of_tensor(role: TensorRole, make: Callable[[], torch.Tensor]) -> None:
     assert describe_tensor(make()).role is role
 
 
@@ -186,13 +186,13 @@ def backward_stores_a_gradient(tensor: torch.Tensor) -> bool:
 
 
 @every_role
-def test_will_accumulate_grad_matches_backward(make: Callable[[], torch.Tensor]) -> None:
+def test_will_accumulate_grad_matches_what_backward_does(make: Callable[[], torch.Tensor]) -> None:
     tensor = make()
     assert describe_tensor(tensor).will_accumulate_grad == backward_stores_a_gradient(tensor)
 
 
 @every_role
-def test_facts_match_attributes_of_tensor(make: Callable[[], torch.Tensor]) -> None:
+def test_description_matches_attributes_of_tensor(make: Callable[[], torch.Tensor]) -> None:
     tensor = make()
     facts = describe_tensor(tensor)
     assert facts.dtype is tensor.dtype
@@ -317,7 +317,7 @@ def pushed_forward(look: Callable[..., Any]) -> Callable[..., Any]:
     ],
     ids=["vmap", "grad", "jvp", "grad in vmap"],
 )
-def test_tensor_in_transform_is_described_at_its_level(
+def test_tensor_inside_transform_is_described_as_wrapped(
     transform: Callable[..., Any], wrapped: str, *, requires_grad: bool
 ) -> None:
     argument, result = described_inside(transform, leaf(2, 3))
@@ -333,7 +333,7 @@ def test_tensor_in_transform_is_described_at_its_level(
     ("argument", "inside"),
     [(leaf(), "leaf"), (torch.ones(2), "constant"), (leaf() * 2, "non-leaf")],
 )
-def test_why_names_role_inside_wrapper(argument: torch.Tensor, inside: str) -> None:
+def test_why_names_role_of_wrapped_tensor(argument: torch.Tensor, inside: str) -> None:
     facts, _ = described_inside(torch.vmap, argument)
     assert facts.why[-1] == message("tensor.inner", role=inside)
 
@@ -360,13 +360,13 @@ def test_tensor_that_outlived_its_transform_gets_no_gradient() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda: torch.ones(2), frozen], ids=["constant", "frozen"])
-def test_requires_grad_lets_constant_get_gradient(make: Callable[[], torch.Tensor]) -> None:
+def test_suggested_requires_grad_gives_constant_gradient(make: Callable[[], torch.Tensor]) -> None:
     tensor = make()
     assert "requires_grad_()" in describe_tensor(tensor).why[-1]
     assert backward_stores_a_gradient(tensor.requires_grad_())
 
 
-def test_clone_of_inference_tensor_can_require_grad() -> None:
+def test_suggested_clone_of_inference_tensor_can_require_grad() -> None:
     tensor = inference(requires_grad=False)
     assert "clone()" in describe_tensor(tensor).why[-1]
     with pytest.raises(RuntimeError, match="outside InferenceMode is not allowed"):
@@ -374,7 +374,7 @@ def test_clone_of_inference_tensor_can_require_grad() -> None:
     assert backward_stores_a_gradient(tensor.clone().requires_grad_())
 
 
-def test_clone_of_inference_leaf_is_recorded_and_saved() -> None:
+def test_suggested_clone_of_inference_leaf_can_be_recorded_and_saved() -> None:
     tensor, weight = inference(requires_grad=True), leaf()
     assert "clone()" in describe_tensor(tensor).why[-1]
     assert not tensor.exp().requires_grad
@@ -398,7 +398,7 @@ def test_why_names_dtypes_that_cannot_require_grad(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
-def test_view_taken_again_gets_gradient(mode: Callable[[], Any]) -> None:
+def test_view_taken_again_as_suggested_passes_gradient_to_base(mode: Callable[[], Any]) -> None:
     base = leaf()
     view = view_under(mode, base)
     assert describe_tensor(view).why[-1] == message("tensor.unrecorded-view.do")
@@ -409,7 +409,7 @@ def test_view_taken_again_gets_gradient(mode: Callable[[], Any]) -> None:
     assert base.grad is not None
 
 
-def test_invalid_view_taken_again_can_be_used() -> None:
+def test_invalid_view_taken_again_as_suggested_can_be_used() -> None:
     base = leaf()
     view = written_to(base, base.unbind()[0])
     assert describe_tensor(view).why[-1] == message("tensor.invalid-view.do")
@@ -547,7 +547,7 @@ def test_description_keeps_no_tensor_alive() -> None:
 # --- A description is a value
 
 
-def test_description_is_a_frozen_value() -> None:
+def test_description_is_immutable_comparable_hashable_and_picklable() -> None:
     facts = describe_tensor(leaf() * 2)
     with pytest.raises(dataclasses.FrozenInstanceError):
         facts.is_leaf = True  # type: ignore[misc]
@@ -592,7 +592,7 @@ def test_text_of_leaf_lists_its_facts_and_reasons() -> None:
         (inference(requires_grad=False), "tensor         float32, shape (2,), cpu, inference"),
     ],
 )
-def test_text_shows_fact(tensor: torch.Tensor, line: str) -> None:
+def test_text_of_description_has_a_line_for_each_fact(tensor: torch.Tensor, line: str) -> None:
     assert line in [shown.strip() for shown in str(describe_tensor(tensor)).splitlines()]
 
 
@@ -626,7 +626,7 @@ CLASSES: dict[str, tuple[Callable[[], torch.Tensor], str | None]] = {
 
 
 @pytest.mark.parametrize(("make", "name"), CLASSES.values(), ids=CLASSES)
-def test_subclass_is_named(make: Callable[[], torch.Tensor], name: str | None) -> None:
+def test_description_names_the_subclass(make: Callable[[], torch.Tensor], name: str | None) -> None:
     facts = describe_tensor(make())
     assert facts.subclass == name
     assert (f"  class          {name}" in str(facts).splitlines()) is (name is not None)
@@ -647,11 +647,11 @@ def test_subclass_is_named(make: Callable[[], torch.Tensor], name: str | None) -
     ],
     ids=["number", "None", "list", "module", "node"],
 )
-def test_other_types_are_refused_with_a_fix(thing: Any, words: str) -> None:
+def test_object_that_is_not_a_tensor_is_refused_with_a_fix(thing: Any, words: str) -> None:
     with pytest.raises(TypeError, match=f"^tensor must be a torch.Tensor, {words}"):
         describe_tensor(thing)
 
 
-def test_name_must_be_a_string() -> None:
+def test_name_that_is_not_a_string_is_refused() -> None:
     with pytest.raises(TypeError, match=exactly("errors.tensor.name", type="int")):
         describe_tensor(leaf(), name=3)  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ from tests.derivative.taylor.oracle import (
 METHODS: tuple[Any, ...] = ("taylor", "reverse")
 
 
-def test_product_with_linear_factor_can_be_differentiated_again() -> None:
+def test_derivative_of_product_with_linear_factor_can_be_differentiated() -> None:
     x = rows(3, 1)
     for outputs in (x * x.sin(), x.sin() * x):
         for orders in ([1], [1, 2, 3]):

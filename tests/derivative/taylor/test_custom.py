@@ -173,7 +173,7 @@ def test_operator_of_torch_library_cannot_have_a_rule() -> None:
         (torch.ones(2), torch.ones(2), words("jet.series", type="Tensor")),
     ],
 )
-def test_jet_needs_a_tensor_and_a_series(value: Any, series: Any, pattern: str) -> None:
+def test_jet_refuses_arguments_of_other_types(value: Any, series: Any, pattern: str) -> None:
     with pytest.raises(TypeError, match=pattern):
         Jet(value, series)
 
@@ -271,7 +271,7 @@ def test_correct_rule_for_several_outputs_passes_check() -> None:
     check_taylor_rule(Two, points()[0], 2.0)
 
 
-def test_none_is_correct_for_constant_output() -> None:
+def test_check_accepts_none_for_constant_output() -> None:
     class Kept(Two):
         @staticmethod
         def forward(ctx: Any, x: Tensor, _: float) -> Any:
@@ -291,14 +291,14 @@ def test_none_is_correct_for_constant_output() -> None:
         (detached, words("rule.gradient")),
     ],
 )
-def test_first_difference_of_wrong_rule_is_reported(rule: Any, pattern: str) -> None:
+def test_check_reports_the_first_difference_of_a_wrong_rule(rule: Any, pattern: str) -> None:
     taylor_rule(Snake)(rule)
     x, a = points()
     with pytest.raises(RuntimeError, match=pattern):
         check_taylor_rule(Snake, x, a)
 
 
-def test_error_shows_both_values() -> None:
+def test_check_error_shows_value_of_rule_and_expected_value() -> None:
     taylor_rule(Snake)(cosine)
     x, a = torch.ones(1, dtype=torch.float64).requires_grad_(), points()[1].detach()
     with pytest.raises(RuntimeError) as caught:
@@ -309,7 +309,7 @@ def test_error_shows_both_values() -> None:
     assert float(told[1]) == pytest.approx(direction * (1 + slope))
 
 
-def test_rule_that_is_wrong_for_one_input_only_is_found() -> None:
+def test_check_finds_rule_that_is_wrong_for_one_input_only() -> None:
     @taylor_rule(Snake)
     def rule(ctx: Any, x: Series | None, a: Series | None) -> Jet:
         return right(ctx, x, a) if x is not None else Jet(ctx.saved_tensors[0], None)

@@ -94,7 +94,7 @@ def test_fused_layers_match_nested_reverse_mode(name: str, orders: list[tuple[in
 @pytest.mark.parametrize("name", ENDS)
 @pytest.mark.parametrize("orders", [[(5, 0)], [(1, 1), (0, 2)], [(2, 1), (0, 4)]], ids=str)
 @pytest.mark.sweep
-def test_derivatives_match_nested_reverse_whatever_follows_layer(
+def test_derivatives_match_nested_reverse_for_each_operation_after_the_layers(
     name: str, orders: list[tuple[int, int]]
 ) -> None:
     x, outputs, sources = network(ENDS[name])
@@ -105,7 +105,7 @@ def test_derivatives_match_nested_reverse_whatever_follows_layer(
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", ENDS)
-def test_laplacians_match_nested_reverse_whatever_follows_layer(name: str) -> None:
+def test_laplacians_match_nested_reverse_for_each_operation_after_the_layers(name: str) -> None:
     x, outputs, sources = network(ENDS[name])
     ours, theirs = (laplacian(outputs, x, method=method) for method in METHODS)
     assert_same_thrice([ours], [theirs], sources, times=4)
@@ -122,7 +122,7 @@ class _NoGradient(torch.autograd.Function):
         return None
 
 
-def test_missing_gradient_is_not_passed_on() -> None:
+def test_missing_gradient_of_fused_layers_is_supported() -> None:
     x, weight = rows(3, 1), rows(1, 1)
     derivative = higher_order_grad((x @ weight).tanh(), x, 2, method="taylor")
     total = _NoGradient.apply(derivative).sum() + weight.sum()  # type: ignore[no-untyped-call]

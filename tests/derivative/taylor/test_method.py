@@ -40,7 +40,7 @@ def test_operation_after_constant_needs_no_rule() -> None:
     assert result[1].tolist() == [[0.0, 0.0]] * 3
 
 
-def test_first_order_needs_one_backward_pass() -> None:
+def test_first_derivative_runs_one_backward_pass() -> None:
     x = points(4)
     calls: list[Tensor] = []
     inner = x.sin()
@@ -218,7 +218,7 @@ REFUSED_OF_A_POINT: dict[str, tuple[str, Callable[[Tensor], Tensor]]] = {
 
 
 @pytest.mark.parametrize(("message", "function"), REFUSED.values(), ids=REFUSED)
-def test_refusal_of_taylor_mode_has_reason(
+def test_taylor_mode_names_the_reason_why_it_refuses_an_operation(
     message: str, function: Callable[[Tensor], Tensor]
 ) -> None:
     x = points(3)
@@ -252,14 +252,14 @@ def test_variance_without_degrees_of_freedom_is_refused() -> None:
 @pytest.mark.parametrize(
     ("message", "function"), REFUSED_OF_A_POINT.values(), ids=REFUSED_OF_A_POINT
 )
-def test_refusal_of_taylor_mode_for_single_point_has_reason(
+def test_taylor_mode_names_the_reason_for_a_single_point(
     message: str, function: Callable[[Tensor], Tensor]
 ) -> None:
     x = points()
     assert_refused(message, function(x), x)
 
 
-def test_axis_of_scalar_is_left_to_reverse_mode() -> None:
+def test_operation_along_axis_of_scalar_uses_reverse_mode() -> None:
     a = torch.tensor(2.0, requires_grad=True)
     with pytest.raises(RuntimeError, match=words("reason.no-axis")):
         higher_order_grad(a.exp().cumsum(0), a, 2, method="taylor")
@@ -377,7 +377,7 @@ def test_fake_tensors_give_fake_derivative() -> None:
     assert type(higher_order_grad(bell, x, order, method="taylor")) is Tensor
 
 
-def test_sum_with_double_is_computed_in_double() -> None:
+def test_sum_of_single_and_double_precision_is_computed_in_double() -> None:
     x = points(3).detach().float().requires_grad_()
     outputs = (x + MATRIX[:, 0]).sin()
     assert outputs.dtype == torch.float64
@@ -400,7 +400,7 @@ def new_memory_holds_nan() -> Iterator[None]:
     [torch.tanh, torch.exp, torch.sin, torch.sqrt, torch.reciprocal],
     ids=["sigmoidal", "exponential", "sine", "root", "inverse"],
 )
-def test_no_uninitialized_coefficient_is_read(function: Callable[[Tensor], Tensor]) -> None:
+def test_results_contain_no_uninitialized_numbers(function: Callable[[Tensor], Tensor]) -> None:
     assert torch.empty(1).isnan()
     x = torch.tensor([[0.5], [2.0]], dtype=torch.float64, requires_grad=True)
     methods: tuple[Any, ...] = ("taylor", "reverse")
@@ -411,7 +411,7 @@ def test_no_uninitialized_coefficient_is_read(function: Callable[[Tensor], Tenso
     torch.testing.assert_close(*found, rtol=1e-11, atol=0)
 
 
-def test_infinite_slope_at_zero_is_not_treated_as_zero() -> None:
+def test_infinite_slope_of_xlogy_at_zero_gives_nan() -> None:
     x = torch.tensor([[0.0], [1.0]], dtype=torch.float64, requires_grad=True)
     first, second = higher_order_grad(torch.xlogy(x, x), x, [1, 2], method="taylor")
     assert first.isnan().tolist() == second.isnan().tolist() == [[True], [False]]
@@ -429,7 +429,7 @@ def test_derivative_of_very_high_order_is_zero_or_overflows_to_infinity() -> Non
     assert higher_order_grad(1 / x, x, 180).item() == float("inf")
 
 
-def test_high_and_many_mixed_orders_are_right() -> None:
+def test_derivatives_of_high_and_of_many_mixed_orders_are_right() -> None:
     x = points(2)
     outputs = (x[:, 0] + 2 * x[:, 1]).exp()
     orders = [(p, q) for p in range(9) for q in range(9)]

@@ -121,7 +121,7 @@ def test_derivative_is_right_at_any_order_and_scale(dtype: torch.dtype, data: An
     [("log", 7, 15, -2, torch.float32), ("sigmoid", 3, -16, -39, torch.float32)],
     ids=["too large", "too small"],
 )
-def test_overflow_at_first_scale_is_computed_at_another(
+def test_derivative_that_overflows_at_the_first_scale_is_right(
     name: str, order: int, inner: int, outer: int, dtype: torch.dtype
 ) -> None:
     ours = derivative(name, order, inner, outer, dtype)
@@ -132,7 +132,7 @@ def column(*numbers: float, dtype: torch.dtype = torch.float64) -> Tensor:
     return torch.tensor(numbers, dtype=dtype).unsqueeze(1).requires_grad_()
 
 
-def test_underflow_on_the_way_is_computed_at_another_scale() -> None:
+def test_derivative_with_intermediate_underflow_is_right() -> None:
     x = column(0.5, 1.0, 2.0, dtype=torch.float32)
     u = (x * 2.0**-60) ** 3 * 2.0**30 * 2.0**100
     third = higher_order_grad(u, x, 3, method="taylor")
@@ -166,7 +166,7 @@ def test_infinite_value_can_have_finite_derivatives() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32], ids=str)
-def test_truly_infinite_derivative_stays_infinite(dtype: torch.dtype) -> None:
+def test_infinite_derivative_is_returned_as_infinite(dtype: torch.dtype) -> None:
     x = column(0.0, 1.0, dtype=dtype)
     roots = higher_order_grad(x.sqrt(), x, 2, method="taylor")[:, 0].tolist()
     assert not math.isfinite(roots[0])
@@ -174,7 +174,7 @@ def test_truly_infinite_derivative_stays_infinite(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("order", [2, 3, 20])
-def test_nan_stays_in_its_row(order: int) -> None:
+def test_nan_in_one_row_does_not_change_other_rows(order: int) -> None:
     x = column(math.nan, 0.5, dtype=torch.float32)
     first, second = higher_order_grad(x.exp(), x, order, method="taylor")[:, 0].tolist()
     assert math.isnan(first)
@@ -194,7 +194,7 @@ def test_saturated_tanh_has_exact_zeros(order: int) -> None:
 # --- Several orders, columns and layers
 
 
-def test_low_order_stays_exact_beside_high_order() -> None:
+def test_low_order_requested_with_high_order_is_as_exact_as_alone() -> None:
     x = column(0.25, 0.75, dtype=torch.float32)
     orders = [1, 2, 3, 16, 34]
     found = higher_order_grad((x / 32).sin() * 32, x, orders, create_graph=False)

@@ -433,7 +433,7 @@ def parameter() -> Tensor:
 
 
 @pytest.mark.parametrize("name", sorted(NOT_HERE - {"MkldnnRnnLayerBackward0"}))
-def test_attention_nodes_of_gpus_save_same_attributes(name: str) -> None:
+def test_attention_nodes_of_gpus_save_the_attributes_that_the_rule_reads(name: str) -> None:
     kept = dir(getattr(torch._C._functions, name))
     names = {"query", "key", "value", "dropout_p", "is_causal", "scale"}
     assert {f"_saved_{each}" for each in names} <= set(kept)
@@ -458,7 +458,7 @@ def test_operator_table_matches_reverse_mode_and_covers_every_rule() -> None:
 
 
 @each_pair
-def test_rule_agrees_with_nested_reverse_mode(points: Tensor, functions: Any) -> None:
+def test_rule_matches_reverse_mode_of_equal_function(points: Tensor, functions: Any) -> None:
     x, w = points.detach().requires_grad_(), parameter()
     ours, theirs = (function(x, w) for function in functions)
     found = [*higher_order_grad(ours, x, ORDERS, method="taylor")]

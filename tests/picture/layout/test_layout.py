@@ -67,7 +67,7 @@ def test_boxes_and_links_are_within_the_drawing(graph: Graph) -> None:
 
 @given(graphs())
 @settings(deadline=None)
-def test_longest_path_is_straight(graph: Graph) -> None:
+def test_boxes_of_the_longest_path_are_in_one_column(graph: Graph) -> None:
     boxes, links = graph
     positions = lay_out(boxes, links).positions
     trunk = [box for box, place in enumerate(positions) if place.x == 0]
