@@ -20,7 +20,7 @@ hypothesis.settings.load_profile("leafgrad")
 
 
 def switches() -> dict[str, object]:
-    """Return the values of PyTorch's global switches, which a test must not change permanently."""
+    """Return the values of PyTorch's global switches, which each test must restore."""
     return {
         "default dtype": torch.get_default_dtype(),
         "grad mode": torch.is_grad_enabled(),

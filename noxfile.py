@@ -237,12 +237,12 @@ def build_site(session: nox.Session, *options: str) -> None:
     """Build the site with Sphinx; treat warnings as errors and report all of them."""
     shutil.rmtree(SITE, ignore_errors=True)  # so that removed pages disappear from the site
     strict = ("--nitpicky", "--fail-on-warning", "--keep-going")
-    jobs = f"--jobs={'auto' if sys.platform == 'linux' else 1}"  # Sphinx forks
+    jobs = f"--jobs={'auto' if sys.platform == 'linux' else 1}"  # Sphinx forks for several jobs
     for language, site in {"en": SITE, **translations()}.items():
         doctrees = f"--doctree-dir={SITE.with_name(f'doctrees-{language}')}"
         build = ("sphinx-build", *strict, jobs, doctrees, *options, "docs", str(site))
         session.run(*build, env={"SITE_LANGUAGE": language})
-    shutil.rmtree(SITE / "jupyter_execute", ignore_errors=True)  # beside a translation
+    shutil.rmtree(SITE / "jupyter_execute", ignore_errors=True)  # written next to translations
     session.log(f"the site: {(SITE / 'index.html').resolve()}")
 
 
@@ -260,7 +260,7 @@ def fill_column(session: nox.Session, *options: str) -> None:
     run = ("pytest", f"--junitxml={tests}", *ON_ALL_CORES, *options)
     session.run(*run, success_codes=[0, 1], env=IN_TESTS)
     if session.run(*verify, success_codes=[0, 1]) is None:
-        return  # under --install-only
+        return  # `session.run` ran nothing, under --install-only
     file, kept = what_was_found(tests, ledger)
     session.log(f"the column: {file}")
     if kept["tests"]["failed"] or kept["problems"]:

@@ -1,7 +1,7 @@
 """Compare back-translations with the English: claims, definitions, warnings, answers and cures.
 
-A back-translation is English that somebody wrote from the Chinese alone, without the original. It
-finds mistakes that no comparison of numbers and code can find: a lost "not", "before" for "after".
+A translator writes a back-translation: English that is based only on the Chinese. It shows mistakes
+that no comparison of numbers and code can find: a lost "not", "before" for "after".
 
     python .ci/back_translations.py          # compare; return 1 if two sentences disagree
     python .ci/back_translations.py missing  # print the Chinese that has no back-translation

@@ -220,7 +220,7 @@ def ways_to(order: int, model: nn.Module, x: Tensor, only: list[str]) -> dict[st
         try:
             run = make[name]()
             run()
-        except RuntimeError as error:  # from a compiler
+        except RuntimeError as error:  # a compiler failed
             print(f"no column for {name}: {error}")
             continue
         ways[name] = run

@@ -544,7 +544,7 @@ def is_close(one: Tensor, other: Tensor) -> bool:
 
 def main() -> None:
     """Print the outcome of each network, and the counts."""
-    warnings.simplefilter("ignore")  # PyTorch's, about transformers
+    warnings.simplefilter("ignore")  # PyTorch warns about transformers
     torch.set_default_dtype(torch.float64)
     counts = Counter[str]()
     for name, make in {**NETWORKS, **ROWS_MEET}.items():

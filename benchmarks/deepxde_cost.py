@@ -264,8 +264,8 @@ class Example:
     width: int = 0
     depth: int = 0
     points: int
-    model: Callable[[], nn.Module] | None = None  # if not a perceptron
-    rewritten: Callable[[Tensor, Tensor], list[Tensor]] | None = None  # uses one call of leafgrad
+    model: Callable[[], nn.Module] | None = None  # makes a network that is no perceptron
+    rewritten: Callable[[Tensor, Tensor], list[Tensor]] | None = None  # by one call
 
     def network(self) -> nn.Module:
         """Return a new network for this example."""

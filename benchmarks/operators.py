@@ -21,8 +21,8 @@ from torch.testing._internal.common_methods_invocations import op_db
 
 from leafgrad import higher_order_grad
 
-SAMPLES = 4  # of each operator
-CHANNELS = 3  # of each output, as reverse mode takes them one by one
+SAMPLES = 4  # sample inputs per operator
+CHANNELS = 3  # channels per output: each takes a separate reverse pass
 ORDERS = [(1, 0), (2, 0), (1, 1), (0, 3)]
 TWICE = {"logcumsumexp"}  # nested reverse mode returns NaN from the third derivative on
 ROWS_MEET, LEFT_OUT = "rows meet", "left out"

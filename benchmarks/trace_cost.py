@@ -26,7 +26,7 @@ from torch import nn
 from leafgrad import GraphTrace, describe_tensor, trace_graph
 from tests.models import Run, run_lstm, run_resnet, run_transformer
 
-SECONDS = 6  # of CPU time for all rounds of one graph; the first always runs to its end
+SECONDS = 6  # of CPU time for all rounds of one graph; the first round always ends
 MOST_ROUNDS = 31
 
 

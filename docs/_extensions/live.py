@@ -2,7 +2,7 @@
 
 `docs/figures` contains the first picture of each figure, for readers without JavaScript, and its
 controls and texts in `figures.toml`. The script `_static/live.js` makes the figure interactive. Its
-style is that of leafgrad's step-by-step player of a backward pass.
+style is the same as in leafgrad's step-by-step player of a backward pass.
 """
 
 import json

@@ -48,7 +48,8 @@ class Page(HTMLParser):
         """Record the resources, links and anchors of one element."""
         given = {name: value or "" for name, value in attrs}
         self.anchors.update(given[name] for name in ("id", "name") if name in given)
-        if tag == "a" and "href" in given and "hreflang" not in given:  # part of another build
+        # A link with `hreflang` leads to another language, which is another build.
+        if tag == "a" and "href" in given and "hreflang" not in given:
             self.links.append(given["href"])
         elif tag == "link" and FETCHED_LINKS & {*given.get("rel", "").split()}:
             self.fetched.append(given["href"])

@@ -16,7 +16,7 @@ from leafgrad import GraphTrace
 ATTRIBUTE = ".. attribute:: "
 AFTER_NAPOLEON = 501
 BEFORE_TYPEHINTS = 499
-PUBLIC = {GraphTrace.__base__: GraphTrace}  # show the public class instead
+PUBLIC = {GraphTrace.__base__: GraphTrace}  # private class -> the public one to show
 
 
 def options(listed: type) -> dict[str, str]:

@@ -174,7 +174,7 @@ def follow_plan(
         size = math.prod(_autograd.output_types(nodes[one.middle])[0].shape)
         if size > one.most or not all(_keeps_digits(nodes[number]) for number in one.silus):
             return None
-    if _autograd.is_memory_missing(nodes):  # PyTorch would crash.
+    if _autograd.is_memory_missing(nodes):  # PyTorch would crash when it reads this memory.
         return None
     known, first = {one.passes[0].start: outputs}, gradient
     for start, used, found, is_last in one.passes:

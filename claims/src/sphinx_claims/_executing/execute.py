@@ -106,7 +106,7 @@ class PageRun:
             end()
             self._namespace = _as_main(self._path)
             del self._examples, self._causes  # they hold the namespace too
-            vars(builtins).pop("_", None)  # the last value that an example showed
+            vars(builtins).pop("_", None)  # it is the last value of an example
             gc.collect()
         record = self._complete_record(Record(), None)
         self._recorder.close()
@@ -225,7 +225,7 @@ def _assign_to_step(step: Step | None, check: Check) -> Check:
     if isinstance(step, Cell) or check.asked in range(
         step.line, step.line + len(step.source.splitlines())
     ):
-        return check  # a thread started by an earlier cell
+        return check  # it may be from a thread of an earlier cell
     return dataclasses.replace(check, asked=step.line)
 
 

@@ -134,7 +134,7 @@ class Recorder:
 
         Return None in a thread, because no such line is on its stack.
         """
-        frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - documented
+        frame: types.FrameType | None = sys._getframe(1)  # noqa: SLF001 - Python documents it
         while frame is not None:
             line = line_on_page(self._path, frame.f_code.co_filename, frame.f_lineno)
             if line is not None and frame.f_code.co_name == "<module>":

@@ -20,8 +20,8 @@ _LARGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 STRICT = {
     "PYTHONHASHSEED": "",  # a page must not depend on the order of a set
     "PYTHONINSPECT": "",
-    "PYTHONOPTIMIZE": "",  # optimization would strip the asserts
-    "PYTHONUTF8": "1",  # independent of the locale
+    "PYTHONOPTIMIZE": "",  # with optimization, Python would remove the asserts
+    "PYTHONUTF8": "1",  # a page must not depend on the locale
     "PYTHONWARNINGS": "",
 }
 

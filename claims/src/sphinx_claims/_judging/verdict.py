@@ -133,7 +133,7 @@ def _one_per_cause(problems: Iterable[Problem]) -> Iterator[Problem]:
             reported.add(problem.cause)
             lines = "one more line fails" if others == 1 else f"{others} more lines fail"
             message = f"{problem.message} ({lines} for the same reason)"
-            problem = dataclasses.replace(problem, message=message)  # noqa: PLW2901 - counted
+            problem = dataclasses.replace(problem, message=message)  # noqa: PLW2901 - with a count
         yield problem
 
 

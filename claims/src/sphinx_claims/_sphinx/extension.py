@@ -171,7 +171,8 @@ def _report(app: Sphinx, error: Exception | None) -> None:
     red = list(red_lines(build.site))
     for line in red:
         place = f"{line.path}:{line.line}"
-        _log.error(line.text, location=place, type=None)  # suppress_warnings could hide any type
+        # With a type, the setting `suppress_warnings` could hide the error.
+        _log.error(line.text, location=place, type=None)
         app.statuscode = 1
     for annotation in annotations(red, build.config.root):
         print(annotation)

@@ -108,8 +108,9 @@ def _read(text: str, verdict: PageVerdict, config: MdParserConfig) -> NotebookNo
         if not told:
             raise
         return nothing
+    # Convert values that JSON does not have, such as dates, to text.
     notebook.metadata = from_dict(json.loads(json.dumps(notebook.metadata, default=str)))
-    return notebook  # dates of YAML become text
+    return notebook
 
 
 def nested_cells(notebook: NotebookNode) -> Iterator[tuple[int, str]]:

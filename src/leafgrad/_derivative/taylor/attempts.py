@@ -60,7 +60,7 @@ class Room(NamedTuple):
             coefficients: All coefficients, ``[K, *batch, *channels]``.
             asked: The requested ones among them.
             values: The outputs, with an axis of size 1 in front.
-            dims: The axes of coefficients and channels.
+            dims: The axes to reduce: that of the coefficients, and those of the channels.
         """
         fit = coefficients.abs().amax(dims) <= self.highest
         is_trusted = asked.abs().amin(dims) >= self.lowest

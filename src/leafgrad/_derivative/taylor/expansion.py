@@ -91,7 +91,7 @@ class Taylor(NamedTuple):
     ) -> tuple[Tensor, list[Tensor]]:
         """Return the sum of second derivatives, and the first derivatives in `gradient_in`.
 
-        The sum runs over columns, or over directions ``[n, *batch, *columns]``. Each returned
+        The sum runs over `along`: columns, or directions ``[n, *batch, *columns]``. Each returned
         tensor has the shape of outputs. Raise `Unsupported` if Taylor mode cannot compute them.
         """
         directions = along if isinstance(along, Tensor) else None
@@ -241,8 +241,8 @@ class Taylor(NamedTuple):
     def _replay_in_backward(self, seed: Series) -> Series | None:
         """Propagate the seed ``[K, *inputs]`` inside a backward pass, for paths with a checkpoint.
 
-        Inside the pass, each checkpoint recomputes the tensors that it did not save only once.
-        Return the series of the outputs, or None if it is zero.
+        Inside the pass, each checkpoint recomputes its tensors only once. Return the series of the
+        outputs, or None if it is zero.
         """
         return replay(self.path, seed, is_in_backward=True)
 
@@ -279,7 +279,10 @@ def _units(
     dtype: torch.dtype,
     device: torch.device,
 ) -> Tensor:
-    """Return the unit vectors of these columns, ``[n, 1, ..., 1, *row]`` with `batch` ones."""
+    """Return the unit vectors of these columns, ``[n, 1, ..., 1, *row]``.
+
+    There are `batch` axes of size 1.
+    """
     with torch.inference_mode(mode=False):
         unit = torch.eye(math.prod(row), dtype=dtype, device=device)
         return unit[[*columns]].reshape(len(columns), *[1] * batch, *row)

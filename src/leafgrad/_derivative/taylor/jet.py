@@ -370,14 +370,14 @@ def rsqrt_from(result: Tensor, series: Series) -> Series:
 
 
 def tanh_from(result: Tensor, series: Series) -> Series:
-    """Return the series of ``tanh(x)`` from the series of x. `result` is the value of it."""
+    """Return the series of ``tanh(x)`` from the series of x; `result` is the value."""
     if series.dtype.is_complex:  # 2 sigmoid(2 h) - 1
         return sigmoid_from((result + 1) / 2, series.scaled(2)).scaled(2)
     return series.apply(sigmoidal.tanh_derivative, result)
 
 
 def sigmoid_from(result: Tensor, series: Series) -> Series:
-    """Return the series of ``sigmoid(x)`` from the series of x. `result` is the value of it."""
+    """Return the series of ``sigmoid(x)`` from the series of x; `result` is the value."""
     if series.dtype.is_complex:  # s / (s + (1 - s) exp(-h))
         return reciprocal_from(result, exp_of(-series).scaled((1 - result) / result))
     return series.apply(sigmoidal.sigmoid_derivative, result)

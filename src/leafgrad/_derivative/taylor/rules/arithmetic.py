@@ -30,13 +30,14 @@ def _rsub(step: Step, x: Series | None, y: Series | None = None) -> Series | Non
     return add(None if x is None else x.scaled(-step.saved("alpha")), y)
 
 
-Factor = tuple[str, Series | None]  # the name of its saved value, and its series
+Factor = tuple[str, Series | None]  # the name under which its value is saved, and its series
 
 
 def product_of(step: Step, one: Factor, two: Factor) -> Series | None:
-    """Return the product of two tensors, in the broadcast shape.
+    """Return the product of two factors, in the broadcast shape.
 
-    PyTorch saves a factor only if the other one needs a gradient. No other value is read.
+    PyTorch saves the value of a factor only if the other factor needs a gradient. Other values are
+    not read.
     """
     (left, x), (right, y) = one, two
     if x is None or y is None:
@@ -51,7 +52,7 @@ def _multiply(step: Step, x: Series | None, y: Series | None) -> Series | None:
 
 
 def _quotient_of(step: Step, one: Factor, two: Factor) -> Series | None:
-    """Return the quotient of two tensors, in the broadcast shape."""
+    """Return the quotient of two factors (see `Factor`), in the broadcast shape."""
     (dividend, x), (divisor, y) = one, two
     if y is not None:
         return multiply(step.jet(dividend, x), step.jet(divisor, y).reciprocal())

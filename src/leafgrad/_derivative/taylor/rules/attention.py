@@ -23,7 +23,7 @@ from leafgrad._derivative.taylor.unsupported import unsupported_if
 def _attention(
     step: Step, q: Series | None, k: Series | None, v: Series | None, mask: Series | None = None
 ) -> Series | None:
-    """Return the series ``[K, ..., heads, n, v]`` of the result.
+    """Return the series of scaled dot-product attention, ``[K, ..., heads, n, v]``.
 
     The scores ``[..., heads, n, m]`` and their softmax are recomputed, because the node does not
     save them. Raise `Unsupported` for dropout.
@@ -41,7 +41,10 @@ def _attention(
 
 
 def _for_all_heads(shared: Jet, query: Jet) -> Jet:
-    """Repeat the heads of a key or value ``[..., heads, m, e]`` that query heads share."""
+    """Return a key or value ``[..., heads, m, e]`` with one head for each head of the query.
+
+    A head that several heads of the query share is repeated.
+    """
     count = query.value.shape[-3] // shared.value.shape[-3]
     if count == 1:
         return shared

@@ -62,7 +62,10 @@ def _tan(step: Step, x: Series) -> Series:
 def _hyperbolic(
     function: Callable[[Tensor], Tensor], derivative: Callable[[Tensor], Tensor]
 ) -> Callable[[Step, Series], Series]:
-    """Return the elementwise rule of sinh or cosh, F: ``F(a) (cosh(h) - 1) + F'(a) sinh(h)``."""
+    """Return the elementwise rule of sinh or cosh: ``F(a) (cosh(h) - 1) + F'(a) sinh(h)``.
+
+    F is `function`, and F' is `derivative`.
+    """
 
     def rule(step: Step, x: Series) -> Series:
         value = step.tensor("self")
@@ -74,7 +77,7 @@ def _hyperbolic(
 
 
 def _exp2(step: Step, x: Series) -> Series:
-    """Return ``2**a (exp(h log(2)) - 1)``, in the shape of x."""
+    """Return two to the power of x, in the shape of x: ``2**a (exp(h log(2)) - 1)``."""
     return jets.exp_of(x.scaled(math.log(2))).scaled(step.tensor("result"))
 
 
@@ -99,7 +102,10 @@ _POWERS: dict[float, Derivatives] = {2: derivatives.of_square, 3: derivatives.of
 
 
 def _power_of_number(step: Step, exponent: Series) -> Series:
-    """Return a number to the power of a tensor p, in its shape: ``b**p (exp(h log(b)) - 1)``."""
+    """Return a number b to the power of a tensor, in its shape.
+
+    For the value p and the series h of the tensor, it is ``b**p (exp(h log(b)) - 1)``.
+    """
     result = step.tensor("result")
     base = torch.as_tensor(step.saved("self"), dtype=result.dtype, device=result.device)
     return jets.exp_of(exponent.scaled(base.log())).scaled(result)
@@ -196,7 +202,7 @@ def _acosh(step: Step, x: Series) -> Series:
 def _integral_of_root(slope: Tensor, value: Tensor, x: Series) -> Series:
     """Return the integral of ``1 / sqrt(x**2 + c)``, in the shape of x.
 
-    `value` is the value of x and `slope` that of the integrand. The constant c is not needed.
+    `value` is the value of x, and `slope` is the value of the integrand, from which c follows.
     """
     return integral(Jet(slope, jets.rsqrt_from(slope, jets.square(value, x))), x)
 

@@ -31,7 +31,7 @@ def _of_real(step: Step, x: Series) -> Series:
 
 
 def _of_complex(step: Step, x: Series) -> Series:
-    """Return the Fourier transform or its inverse, of a complex series along the saved axes."""
+    """Return the Fourier transform of a complex series, or the inverse, along the saved axes."""
     is_forward = step.saved("forward")
     transform = torch.fft.fftn if is_forward else torch.fft.ifftn
     norm = (_FORWARD if is_forward else _BACK)[step.saved("normalization")]

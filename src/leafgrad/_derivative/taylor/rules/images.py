@@ -127,9 +127,10 @@ def _resizing(count: int, operator: str, *names: str) -> Rule:
 
 
 def _unfold_axis(step: Step, x: Series) -> Series:
-    """Return windows along the saved axis: its size becomes their number, a new last axis theirs.
+    """Return the windows of x along the saved axis, as `Tensor.unfold` does.
 
-    The shape ``[K, ..., n, ...]`` becomes ``[K, ..., windows, ..., size]``.
+    This axis then counts windows, and a new last axis counts the positions in a window: the shape
+    ``[K, ..., n, ...]`` becomes ``[K, ..., windows, ..., size]``.
     """
     dim = x.from_end(step.saved("dimension"))
     windows = x.full(dim).unfold(dim, step.saved("size"), step.saved("step"))

@@ -112,7 +112,7 @@ def _mu(matrix: Tensor) -> Tensor:
 
 
 def linear(function: Callable[[Tensor], Tensor], x: Series) -> Series:
-    """Apply a linear function of matrices, which preserves their shape, to each coefficient."""
+    """Return the series of `function(A)` for a linear function that keeps the shape of matrices."""
     return x.changed(function(x.full(-2, -1)))
 
 

@@ -138,7 +138,7 @@ def _zero(*_: Any) -> None:
 
 
 def _remainder(_: Step, x: Series | None, divisor: Series | None = None) -> Series | None:
-    """Return x unchanged, because the derivative of a remainder in the dividend is 1.
+    """Return x unchanged, because the derivative of a remainder by the dividend x is 1.
 
     Raise `Unsupported` if the divisor has a series.
     """

@@ -99,11 +99,9 @@ def _root_of_squares(result: Tensor, total: Series) -> Series:
 def _distances(step: Step, x: Series | None, y: Series | None) -> Series | None:
     """Return the series of the distances between the rows of two tensors, ``[..., n, k]``.
 
-    The tensors are ``[..., n, m]`` and ``[..., k, m]``.
-
-    The differences, ``[K, ..., n, k, m]``, are computed explicitly, because expanding the squares
-    would lose digits by cancellation. The distance is recomputed, because PyTorch has no second
-    derivative of the saved one.
+    The tensors are ``[..., n, m]`` and ``[..., k, m]``. Their differences, ``[K, ..., n, k, m]``,
+    are computed explicitly, because expanding the squares would lose digits by cancellation. The
+    distance is recomputed, because PyTorch has no second derivative of the saved one.
     """
     power = float(step.saved("p")) if _autograd.keeps(step.node, "p") else 2.0
     one, two = step.tensor("x1").unsqueeze(-2), step.tensor("x2").unsqueeze(-3)
