@@ -95,7 +95,7 @@ MODELS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {
 }
 
 Look = Callable[[nn.Module, Tensor], int]
-"""A function that writes the first picture of a model and returns its bytes."""
+"""A function that writes the first picture of a model and returns its number of bytes."""
 
 
 def traced(model: nn.Module, x: Tensor) -> Any:
@@ -106,17 +106,17 @@ def traced(model: nn.Module, x: Tensor) -> Any:
 
 
 def leafgrad_picture(model: nn.Module, x: Tensor) -> int:
-    """Return the bytes of leafgrad's SVG picture."""
+    """Return the number of bytes of leafgrad's SVG picture."""
     return len(traced(model, x).to_svg().encode())
 
 
 def leafgrad_page(model: nn.Module, x: Tensor) -> int:
-    """Return the bytes of leafgrad's explorer page."""
+    """Return the number of bytes of leafgrad's explorer page."""
     return len(traced(model, x).to_html().encode())
 
 
 def torchviz(model: nn.Module, x: Tensor) -> int:
-    """Return the bytes of torchviz's picture, drawn by Graphviz."""
+    """Return the number of bytes of torchviz's picture, drawn by Graphviz."""
     digraph = importlib.import_module("torchviz").make_dot(
         model(x), params=dict(model.named_parameters())
     )
@@ -124,13 +124,13 @@ def torchviz(model: nn.Module, x: Tensor) -> int:
 
 
 def torchview(model: nn.Module, x: Tensor) -> int:
-    """Return the bytes of torchview's picture, drawn by Graphviz."""
+    """Return the number of bytes of torchview's picture, drawn by Graphviz."""
     drawn = importlib.import_module("torchview").draw_graph(model, input_data=x, device="cpu")
     return len(drawn.visual_graph.pipe("svg"))
 
 
 def torchlens(model: nn.Module, x: Tensor) -> int:
-    """Return the bytes of torchlens's picture, drawn by Graphviz."""
+    """Return the number of bytes of torchlens's picture, drawn by Graphviz."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder, "drawn.svg")
         run = importlib.import_module("torchlens").trace(model, x)
@@ -139,7 +139,7 @@ def torchlens(model: nn.Module, x: Tensor) -> int:
 
 
 def torchvista(model: nn.Module, x: Tensor) -> int:
-    """Return the bytes of torchvista's page, with its scripts."""
+    """Return the number of bytes of torchvista's page, with its scripts."""
     with tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):
         file = Path(folder, "page.html")
         importlib.import_module("torchvista").trace_model(
@@ -149,7 +149,7 @@ def torchvista(model: nn.Module, x: Tensor) -> int:
 
 
 def netron(model: nn.Module, x: Tensor) -> int:
-    """Return the bytes of the exported file that Netron would open."""
+    """Return the number of bytes of the exported file that Netron would open."""
     file = io.BytesIO()
     torch.export.save(torch.export.export(model, (x,)), file)
     return len(file.getvalue())
@@ -190,7 +190,7 @@ def seconds() -> float:
 
 
 def timed(look: Look, model: nn.Module, x: Tensor) -> tuple[int, float]:
-    """Return the bytes that a tool writes, and the CPU seconds it takes."""
+    """Return the number of bytes that a tool writes, and the CPU seconds that it takes."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         start = seconds()
@@ -199,7 +199,7 @@ def timed(look: Look, model: nn.Module, x: Tensor) -> tuple[int, float]:
 
 
 def rows() -> Iterator[dict[str, object]]:
-    """Yield a row for each model and tool: its bytes, and the median of its seconds."""
+    """Yield a row for each model and tool: the number of bytes, and the median of the seconds."""
     looks = available()
     for title, make in MODELS.items():
         torch.manual_seed(0)

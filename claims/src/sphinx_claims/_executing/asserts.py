@@ -95,9 +95,10 @@ def _expects(call: ast.expr, at_least: int = 1) -> bool:
 
 
 def _expects_false(node: ast.AST) -> bool:
-    """Return whether a statement expects a false assert: it names AssertionError.
+    """Return whether a statement expects an assert to fail, because it names AssertionError.
 
-    An `except AssertionError: pass` does not expect it but hides it.
+    Examples are `pytest.raises(AssertionError)` and `except AssertionError`. A handler that only
+    contains `pass` does not count: it hides the failure.
     """
     expected: list[ast.expr] = []
     match node:

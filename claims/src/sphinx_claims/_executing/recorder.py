@@ -72,7 +72,10 @@ class Recorder:
 
     @contextlib.contextmanager
     def refuting(self, line: int, text: str) -> Iterator[None]:
-        """Record a call that expects a false assert, such as `pytest.raises(AssertionError)`."""
+        """Record a call that expects an assert to fail, such as `pytest.raises(AssertionError)`.
+
+        The assert that fails in this context is not reported as false.
+        """
         start = len(self._checks)
         with self.calling(line, text):
             yield
@@ -80,7 +83,10 @@ class Recorder:
 
     @contextlib.contextmanager
     def expecting(self) -> Iterator[None]:
-        """Excuse a false assert whose error leaves this context."""
+        """Return a context for code whose AssertionError the page handles.
+
+        The assert that raises it is not reported as false.
+        """
         start = len(self._checks)
         try:
             yield
@@ -89,9 +95,10 @@ class Recorder:
             raise
 
     def excuse(self, error: BaseException | None = None, start: int = 0) -> None:
-        """Mark the last false assert as evaluated only, because the page expects its `error`.
+        """Mark the last false assert as evaluated only, because the page expects it to fail.
 
-        Only the checks from index `start` on count.
+        If `error` is given, it is the assert that raised this error. Checks before the index
+        `start` are not considered.
         """
         line = line_of(error, self._path)
         for index in reversed(range(start, len(self._checks))):
