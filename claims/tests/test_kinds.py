@@ -121,6 +121,8 @@ def test_changed_claim_is_reported_until_its_blind_check_passes_again(
     blind.write_text(blind.read_text().replace("< 3", "< 1"))
     assert main(["check", "number/small"]) == 1
     assert "false for two: number() < 1" in capsys.readouterr().out
+    assert main(["verify", "page.md"]) == 1
+    assert "\nblind.md:4: rule is FALSE" in capsys.readouterr().out
 
 
 def test_cell_for_an_exception_must_name_a_claim_and_contain_a_check(tmp_path: Path) -> None:

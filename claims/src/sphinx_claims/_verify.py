@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from sphinx_claims._config import Config, find_pages, read_config
+from sphinx_claims._judging.index import read_index
 from sphinx_claims._judging.ledger import ledger_json
 from sphinx_claims._judging.pages import page_name
 from sphinx_claims._judging.prover import prove
@@ -63,11 +64,17 @@ def verify(paths: Sequence[Path], json: Path | None, *, update: bool = False) ->
 def requested_pages(paths: Sequence[Path]) -> tuple[Config, list[Path]]:
     """Return the settings and the pages to judge: `paths`, or else those in pyproject.toml.
 
-    Raise an error if there is nothing to judge.
+    Pages with blind checks of the claims on `paths` are included. Raise an error if there is
+    nothing to judge.
     """
     config = read_config(Path())
     if paths:
-        return dataclasses.replace(config, docstrings=(), versions=None), find_pages(paths)
+        named = {file.resolve(): file for file in find_pages(paths)}
+        index = read_index([*named, *config.files()])
+        own = (claim for claim, file in index.files.items() if file in named)
+        blind = {file for claim in own for file in index.checked_on.get(claim, ())}
+        config = dataclasses.replace(config, docstrings=(), versions=None)
+        return config, [*named.values(), *sorted(blind - named.keys())]
     files = config.files()
     if not files and not config.docstrings:
         message = (
