@@ -103,15 +103,10 @@ def _expects_false(node: ast.AST) -> bool:
     expected: list[ast.expr] = []
     match node:
         case ast.Try(handlers=handlers) | ast.TryStar(handlers=handlers):
-            active = (
-                one for one in handlers if not {*map(ast.unparse, one.body)} <= {"pass", "..."}
-            )
+            active = (one for one in handlers if {*map(ast.unparse, one.body)} - {"pass", "..."})
             expected = [one.type for one in active if one.type]
         case ast.With(items=items) | ast.AsyncWith(items=items):
-            calls = (item.context_expr for item in items)
-            expected = [one for call in calls if isinstance(call, ast.Call) for one in call.args]
-        case ast.Expr(value=ast.Call(args=[first, *_])):
-            expected = [first]
+            expected = [item.context_expr for item in items if _expects(item.context_expr)]
     parts = (part for one in expected for part in ast.walk(one))
     return any(last_name(part) == "AssertionError" for part in parts if isinstance(part, ast.expr))
 
@@ -158,13 +153,11 @@ class _Reporting(ast.NodeTransformer):
             return self.visit_Assert(node)
         text, expects_false = text_of_check(node), _expects_false(node)  # before it is rewritten
         rewritten = super().visit(node)
-        if isinstance(rewritten, ast.Try | ast.TryStar) and expects_false:
+        if expects_false:
             rewritten.body = [ast.With([ast.withitem(report("expecting"))], rewritten.body)]
         if text is None:
             return rewritten
-        around = ast.withitem(
-            report("refuting" if expects_false else "calling", rewritten.lineno, text)
-        )
+        around = ast.withitem(report("calling", rewritten.lineno, text))
         return ast.copy_location(ast.With([around], [rewritten]), rewritten)
 
     def visit_Assert(self, node: ast.Assert) -> ast.Assert:

@@ -124,7 +124,7 @@ class PageRun:
     def _cell(self, step: Cell) -> Record:
         error = execute_cell(step, self._namespace, self._path, self._capture)
         checks = tuple(check_cell(step, error, self._capture))
-        if any(check.kind == "raises" and check.passed for check in checks):
+        if error and any(check.kind == "raises" and check.passed for check in checks):
             self._recorder.excuse(error)
         asserted = self._take_asserts(step)
         problems = tuple(unexpected_error(step, error, asserted, self._path))

@@ -71,42 +71,24 @@ class Recorder:
         self._note(line, text, passed=True)
 
     @contextlib.contextmanager
-    def refuting(self, line: int, text: str) -> Iterator[None]:
-        """Record a call that expects an assert to fail, such as `pytest.raises(AssertionError)`.
-
-        The assert that fails in this context is not reported as false.
-        """
-        start = len(self._checks)
-        with self.calling(line, text):
-            yield
-            self.excuse(start=start)
-
-    @contextlib.contextmanager
     def expecting(self) -> Iterator[None]:
         """Return a context for code whose AssertionError the page handles.
 
         The assert that raises it is not reported as false.
         """
-        start = len(self._checks)
         try:
             yield
         except AssertionError as error:
-            self.excuse(error, start)
+            self.excuse(error)
             raise
 
-    def excuse(self, error: BaseException | None = None, start: int = 0) -> None:
-        """Mark the last false assert as evaluated only, because the page expects it to fail.
-
-        If `error` is given, it is the assert that raised this error. Checks before the index
-        `start` are not considered.
-        """
-        line = line_of(error, self._path)
-        for index in reversed(range(start, len(self._checks))):
-            check = self._checks[index]
-            if not check.passed and line in (check.line, None):
-                self._checks[index] = check.as_caught()
-                self._false.discard(check.line)
-                break
+    def excuse(self, error: BaseException) -> None:
+        """Mark the assert that raised `error` as evaluated only, because the page expects it."""
+        line = line_of(error, self._path) if self.has_told(error) else None
+        false = [check for check in [*self._checks] if check.line == line and not check.passed]
+        for check in false[-1:]:
+            self._checks[self._checks.index(check)] = check.as_caught()
+            self._false.discard(check.line)
 
     def has_told(self, error: BaseException | None) -> bool:
         """Return whether `error` comes from an assert that was recorded as false."""

@@ -67,7 +67,7 @@ def missing_mentions(claim: Claim, own: Sequence[Ran], ran: Sequence[Ran]) -> It
     spans, text = _parts(claim.statement)
     if not (spans or _NUMBER.search(text)):
         return
-    evidence = _Evidence(claim, own, ran, spans)
+    evidence = _Evidence(claim, own, ran)
     named = " ".join(claim.exceptions)
     for span in spans:
         if span not in named and not evidence.has_code(span):
@@ -96,9 +96,7 @@ def _parts(sentence: str) -> tuple[list[str], str]:
 class _Evidence:
     """The words and numbers in the code and the output of a claim's evidence."""
 
-    def __init__(
-        self, claim: Claim, own: Sequence[Ran], ran: Sequence[Ran], spans: Sequence[str]
-    ) -> None:
+    def __init__(self, claim: Claim, own: Sequence[Ran], ran: Sequence[Ran]) -> None:
         shown = [claim.since or "", claim.until or ""]
         shown += [text for step, record in own for text in _collect_texts(step, record)]
         trees = [tree for step, _ in own for tree in _trees(step)]
@@ -109,13 +107,15 @@ class _Evidence:
         self._words = {word for word in words if not word[0].isdigit()}
         self._numbers = {_value(word) for word in words if word[0].isdigit()}
         self._numbers |= {number for name, number in _FILLED.items() if name in self._words}
-        self._constants = {word for text in shown for word in _split(text)}
-        bodies = [tree.body for tree in map(parse_python, spans) if tree is not None]
-        values = [node.value for node in itertools.chain(*bodies) if isinstance(node, ast.Expr)]
-        stated = dict(map(_without_not, values))
-        for step, _ in own:
-            for tree in _trees(step):
-                self._constants.update(_find_constants(step, tree, stated))
+        spans = filter(None, map(parse_python, _parts(claim.statement)[0]))
+        nodes = itertools.chain.from_iterable(tree.body for tree in spans)
+        stated = dict(_without_not(node.value) for node in nodes if isinstance(node, ast.Expr))
+        self._constants = {word for text in shown for word in _split(text)} | {
+            constant
+            for step, _ in own
+            for tree in _trees(step)
+            for constant in _find_constants(step, tree, stated)
+        }
 
     def has_code(self, span: str) -> bool:
         if span in _CONSTANTS:
