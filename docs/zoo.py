@@ -144,8 +144,14 @@ def slope(x: Tensor) -> Tensor:
 
 
 def cross_entropy(w: Tensor, b: Tensor) -> Tensor:
-    """Return the loss of a layer with weight `w` and bias `b`, by PyTorch's fused function."""
-    plan, target = nn.LinearCrossEntropyOptions(), torch.tensor([0])
+    """Return the loss of a layer with weight `w` and bias `b`, by PyTorch's fused function.
+
+    PyTorch 2.12 and earlier have none; there, two calls compute it.
+    """
+    target = torch.tensor([0])
+    if not hasattr(nn, "LinearCrossEntropyOptions"):
+        return F.cross_entropy(F.linear(leaf()[None], w, b), target)
+    plan = nn.LinearCrossEntropyOptions()
     return F.linear_cross_entropy(leaf()[None], w, target, linear_bias=b, options=plan)
 
 

@@ -207,6 +207,9 @@ class Counting(nn.Module):
 
 @pytest.mark.parametrize("backend", ["eager", AOT])
 def test_compiled_training_updates_parameters_and_buffers(backend: str) -> None:
+    if torch.__version__ < "2.11":
+        pytest.skip("in 2.10, an earlier AOT run keeps assignments to buffers from compiling")
+
     def step(model: nn.Module, x: Tensor, weight: int) -> Tensor:
         u = model(x)
         loss: Tensor = u.square().mean() + weight * laplacian(u, x).square().mean()

@@ -86,7 +86,9 @@ FALLBACKS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", FALLBACKS)
-def test_reverse_mode_after_taylor_mode_refuses_matches_finite_differences(name: str) -> None:
+def test_reverse_mode_fallback_matches_finite_differences(name: str) -> None:
+    if name == "AminmaxBackward0" and torch.__version__ < "2.11":
+        pytest.skip("before 2.11, PyTorch has no derivative of aminmax")
     x, function = rows(3, 2), FALLBACKS[name]
     outputs = function(x)
     orders = [(1, 0), (1, 1), (0, 2)]

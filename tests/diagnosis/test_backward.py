@@ -260,6 +260,8 @@ def test_finding_has_the_code_of_the_error_that_backward_raises(
         loss = compute().sum()
     codes = diagnose(loss, recording=recording).codes
     failure = failure_of(loss)
+    if code == "detached-in-place" and torch.__version__ < "2.12":
+        pytest.skip("before 2.12, PyTorch does not show that a saved tensor was detached")
     assert (code in codes) if code else not FAILING.intersection(codes), codes
     assert (message is None) is (failure is None)
     assert (message or "") in (failure or "")

@@ -426,6 +426,8 @@ def test_straight_through_estimator_is_only_a_note() -> None:
 
 @pytest.mark.parametrize("name", ["all_gather", "gather", "all_to_all_single"])
 def test_collective_that_cuts_the_graph_is_reported_with_its_line(name: str) -> None:
+    if name == "gather" and torch.__version__ < "2.12":
+        pytest.skip("before 2.12, PyTorch hides gather from a recording")
     encoder, head = nn.Linear(3, 3), nn.Linear(3, 1)
     dist.init_process_group(
         "gloo", store=torch._C._distributed_c10d.HashStore(), rank=0, world_size=1

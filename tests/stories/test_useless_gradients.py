@@ -156,7 +156,7 @@ def an_angle_of_a_rotation_that_is_none() -> Diagnosed:
     "https://github.com/pytorch/pytorch/issues/49886", "nan-gradient", "matrix", help="svdvals"
 )
 def a_singular_value_decomposition_of_rank_one() -> Diagnosed:
-    matrix = torch.ones(3, 3, requires_grad=True)
+    matrix = torch.diag(torch.tensor([1.0, 0.0, 0.0])).requires_grad_()
     with record(values=True) as recording:
         u, s, vh = torch.linalg.svd(matrix)  # here
         loss = (u @ torch.diag_embed(s) @ vh).sum() + u.sum()
