@@ -102,8 +102,8 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
             computed by Taylor mode.
         create_graph: Record the result, so that it can be differentiated further, for example with
             respect to the parameters of a model. The graph of `outputs` is kept in either case.
-        allow_unused: Return zeros instead of raising an error if `outputs` does not depend on
-            `inputs`.
+        allow_unused: Return zeros instead of raising an error if `outputs` requires grad, but does
+            not depend on `inputs`.
         method: ``"taylor"`` propagates truncated Taylor series along the recorded graph, once for
             all orders, so a higher order costs little more. It has a rule for most of PyTorch's
             operations, and you can add rules with `taylor_rule`. ``"reverse"`` nests reverse
