@@ -14,8 +14,8 @@ negation as `False`.
 A number in the text must occur as well. If the evidence has more digits, it is rounded. A number
 with a unit may also occur without it: 4 MB as 4e6, 5% as 1.05. `ones` counts as 1, `zeros` as 0.
 Numbers after a capitalised word (PyTorch 2.13, Figure 2), the years of citations and the addresses
-of links are names, so they are not checked. Code after "without", "instead of", "rather than" and
-"not raise" is not checked either.
+of links are names, so they are not checked. Code after "without", "instead of", "rather than" or a
+negated "raise", "issue" or "emit" is not checked either.
 """
 
 import ast
@@ -35,10 +35,12 @@ _DIGITS = (
     r"|\d+(?:[,_]\d{3})*(?:\.\d+)?(?:e[+-]?\d+)?)"
 )
 _TOKEN = re.compile(rf"[^\W\d]\w*(?:\s*\.\s*[^\W\d]\w*)*|{_DIGITS}|\S")
-_NUMBER = re.compile(rf"(?<![\w.])({_DIGITS})(?:\s?(%|[kKMGT]i?B\b|[mµn]s\b)|(?![\w.]*\w))")
+_NUMBER = re.compile(
+    rf"(?<![\w.])({_DIGITS})(?:\s?(%|percent\b|[kKMGT]i?B\b|[mµn]s\b)|(?![\w.]*\w))"
+)
 _BARE_POINT = re.compile(r"(?<![\w.)\]])\.(?=\d)")
 _BASES = {*"xXoObB"}
-_UNITS = {"%": 1e-2, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9, "kB": 1e3, "kiB": 1024.0}
+_UNITS = {"%": 1e-2, "percent": 1e-2, "ms": 1e-3, "µs": 1e-6, "ns": 1e-9, "kB": 1e3, "kiB": 1024.0}
 for _power, _prefix in enumerate("KMGT", 1):
     _UNITS |= {f"{_prefix}B": 1e3**_power, f"{_prefix}iB": 1024.0**_power}
 _FILLED = {"ones": 1.0, "ones_like": 1.0, "zeros": 0.0, "zeros_like": 0.0}
@@ -46,8 +48,8 @@ _NAMED = re.compile(r"(?<![.!?:])\s[A-Z]\w*\s\[?$|\bet al\.,?\s\(?$")
 _BRACKETS = re.compile(r"\(\d+\)|[(\[][^()\[\]]*[^\W\d_a-z][^()\[\]]*[)\]]")
 _YEAR = re.compile(r"[(\[,;]\s*(?:1[5-9]|20)\d\d(?=[a-z]?\s*[)\],;])")
 _WITHOUT = re.compile(
-    r"\b(?:(?:without|instead of|rather than)(?:\s\w+ing)?|raises? no"
-    r"|(?:not|never|\w+n['’]t)\sraises?)(?:\san?)?\s$",
+    r"\b(?:(?:without|instead of|rather than)(?:\s\w+ing)?|(?:raise|issue|emit)s? no"
+    r"|(?:\w*n[o'’]t|never)\s(?:raise|issue|emit)s?)(?:\san?)?\s$",
     re.IGNORECASE,
 )
 _ADDRESS = re.compile(r"https?://\S+")
