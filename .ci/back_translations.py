@@ -6,10 +6,9 @@ that no comparison of numbers and code can find: a lost "not", "before" for "aft
     python .ci/back_translations.py          # compare; return 1 if two sentences disagree
     python .ci/back_translations.py missing  # print the Chinese that has no back-translation
     python .ci/back_translations.py add FILE # add {key: English} from a JSON file
+    python .ci/back_translations.py accept KEY ... # the sentences mean the same: stop reporting
 
-A key is a digest of the Chinese, so a changed translation needs a new back-translation. If a person
-finds that two sentences mean the same although they disagree here, the names of these differences
-go to `accepted` in the file of back-translations.
+A key is a digest of the Chinese, so a changed translation needs a new back-translation.
 """
 
 import json
@@ -122,6 +121,9 @@ def main(arguments: list[str]) -> int:
         new = json.loads(Path(arguments[1]).read_text("utf-8"))
         kept |= {key: {"english": text, "accepted": []} for key, text in new.items()}
         kept = {key: kept[key] for key in sorted(kept) if key in found}
+    for key in arguments[1:] if arguments[:1] == ["accept"] else []:
+        kept[key]["accepted"] = [*disagreements(found[key][0], kept[key]["english"])]
+    if arguments:
         KEPT.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", "utf-8")
     wrong = 0
     for key, (english, chinese) in found.items():
