@@ -50,7 +50,10 @@ def ours(order: int) -> Derivative:
 
 
 def nested(order: int) -> Derivative:
-    """Return a function that computes the same derivative as `ours`, by nested calls of `grad`."""
+    """Return a function that computes the same derivative as `ours`, by nested calls of `grad`.
+
+    `order` is the order of the derivative in one column, or `LAPLACIAN`.
+    """
 
     def derivative(function: Field, x: Tensor) -> Tensor:
         outputs = function(x)
@@ -69,7 +72,8 @@ def nested(order: int) -> Derivative:
 def by_jvp(order: int) -> Derivative:
     """Return a function that computes the same derivative as `ours`, by nested `torch.func.jvp`.
 
-    The Laplacian is the sum of one nested call for each column.
+    `order` is the order of the derivative in one column, or `LAPLACIAN`. The Laplacian is the sum
+    of one nested call for each column.
     """
 
     def along(function: Field, direction: Tensor) -> Field:
@@ -206,7 +210,10 @@ def milliseconds(run: Run) -> float:
 
 
 def ways_to(order: int, model: nn.Module, x: Tensor, only: list[str]) -> dict[str, Run]:
-    """Return the step functions named in `only`, each run once; omit those that fail to compile."""
+    """Return the step functions named in `only`, each run once; omit those that fail to compile.
+
+    A step computes the derivative `order` of the model at `x`.
+    """
     make = {
         "leafgrad": lambda: in_one(ours(order), model, x),
         "eager": lambda: eager(ours(order), model, x),
@@ -228,7 +235,10 @@ def ways_to(order: int, model: nn.Module, x: Tensor, only: list[str]) -> dict[st
 
 
 def launched(order: int, model: nn.Module, x: Tensor) -> str:
-    """Return a sentence that counts the kernel launches of an eager and of a compiled step."""
+    """Return a sentence that counts the kernel launches of an eager and of a compiled step.
+
+    A step computes the derivative `order` of the model at `x`.
+    """
     torch.compiler.reset()
     metrics.reset()
     in_one(ours(order), model, x)
@@ -239,7 +249,10 @@ def launched(order: int, model: nn.Module, x: Tensor) -> str:
 
 
 def verdict(turns: Turns) -> str:
-    """Return whether the times of a table row meet the goal, and which comparisons failed."""
+    """Return whether the times of a table row meet the goal, and which comparisons failed.
+
+    The module docstring defines the goal. `turns` has the times of each way, one per round.
+    """
     ratio = {
         name: statistics.median(map(truediv, taken, turns["leafgrad"]))
         for name, taken in turns.items()
@@ -269,7 +282,10 @@ def in_turns(ways: Mapping[str, Run], jax: Jax | None, rounds: int) -> Turns:
 
 
 def main() -> None:
-    """Print the time of each way, its ratio to leafgrad's, and whether the goal is met."""
+    """Print the time of each way, its ratio to leafgrad's, and whether leafgrad is fast enough.
+
+    The module docstring defines how fast it must be.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=21)
     parser.add_argument("--shapes", nargs="*", default=["5x64", "3x128"])

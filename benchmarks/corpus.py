@@ -497,7 +497,10 @@ def written_out() -> Iterator[None]:
 
 
 def nested(network: Function, x: Tensor, order: Sequence[int]) -> Tensor:
-    """Return a derivative of each channel, computed by nested `torch.autograd.grad`."""
+    """Return a derivative of each channel, computed by nested `torch.autograd.grad`.
+
+    `order` counts how often to differentiate with respect to each column of `x`.
+    """
     found = []
     for channel in network(x).reshape(len(x), -1).unbind(1):
         derivative = channel
@@ -543,7 +546,10 @@ def is_close(one: Tensor, other: Tensor) -> bool:
 
 
 def main() -> None:
-    """Print the outcome of each network, and the counts."""
+    """Print for each network whether its derivatives are correct, then count the outcomes.
+
+    The module docstring lists the outcomes.
+    """
     warnings.simplefilter("ignore")  # PyTorch warns about transformers
     torch.set_default_dtype(torch.float64)
     counts = Counter[str]()

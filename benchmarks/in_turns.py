@@ -150,7 +150,10 @@ def least(run: Callable[[], object], kinds: Container[Any]) -> Callable[[], None
 
 
 def carry(weight: Tensor, rows: int) -> None:
-    """Compute the three matrix products of a linear layer: one forward and two backward."""
+    """Compute the three matrix products of a linear layer: one forward and two backward.
+
+    `weight` is the weight of the layer. The input is a batch of ones with `rows` rows.
+    """
     inputs = weight.new_ones(rows, weight.shape[1])
     gradient = inputs @ weight.t()
     gradient @ weight
@@ -160,8 +163,8 @@ def carry(weight: Tensor, rows: int) -> None:
 def per_row(turns: Turns, ours: str = "leafgrad") -> str:
     """Return a table row: medians, then the ratio of each other way to `ours`.
 
-    Ratios are medians of the ratios within a round, because the machine's speed varies between
-    rounds.
+    `turns` has the times or sizes of each way, one per round. Ratios are medians of the ratios
+    within a round, because the machine's speed varies between rounds.
     """
     cells = [f"{statistics.median(taken):9.1f}" for taken in turns.values()]
     ratios = [
@@ -173,7 +176,11 @@ def per_row(turns: Turns, ours: str = "leafgrad") -> str:
 
 
 def heading(names: Mapping[str, object] | list[str], ours: str = "leafgrad") -> str:
-    """Return the table heading for the rows that `per_row` returns."""
+    """Return the heading of a table whose rows `per_row` returns.
+
+    It contains `names`, the names of all ways that are compared. After a bar, it repeats all of
+    them except `ours`, for the ratios.
+    """
     cells = [f"{name:>9}" for name in names]
     ratios = [f"{name:>9}" for name in names if name != ours]
     return "".join(cells) + " |" + "".join(ratios)

@@ -104,7 +104,7 @@ def test_problems_are_annotated_on_github(
     assert place + text + sentence in result.outlines
 
 
-def test_invalid_table_is_reported_in_one_line(project: pytest.Pytester) -> None:
+def test_invalid_setting_is_reported_by_pytest_without_traceback(project: pytest.Pytester) -> None:
     project.makepyprojecttoml(TABLE.replace("docs", "gone"))
     result = project.runpytest("docs")
     result.assert_outcomes(errors=1)

@@ -315,7 +315,7 @@ def test_cells_in_tabs_and_quotes_keep_their_order(build: Building) -> None:
     assert shown == ["1", "2", "3"]
 
 
-def test_invalid_table_stops_the_build_with_one_line(build: Building) -> None:
+def test_invalid_setting_stops_sphinx_build_with_short_error(build: Building) -> None:
     with pytest.raises(ConfigError, match=r"^timeout in .* must be a number of seconds above 0"):
         build(toml="timeout = 0", index="# Page\n")
 

@@ -136,7 +136,9 @@ def _without_directives(text: str, folded: Collection[str]) -> str:
     """
 
     def fold(found: re.Match[str]) -> str:
-        if found[2] not in folded:  # so that its cells become cells of the notebook
+        # Unfold the text, so that its code cells become cells of the notebook. Hints and answers
+        # stay folded, and show their code as text.
+        if found[2] not in folded:
             return f"**{found[2]}**\n\n{found[3]}"
         inside = CELL.sub(_shown, found[3]).strip()
         return f"<details>\n<summary>{found[2]}</summary>\n\n{inside}\n\n</details>\n"

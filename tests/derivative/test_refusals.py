@@ -460,7 +460,7 @@ class HalfSilentProduct(torch.autograd.Function):
         return 2 * x * y * gradients[0], x**2 * gradients[0]
 
 
-def test_function_is_refused_if_only_another_input_has_a_recorded_gradient() -> None:
+def test_function_is_refused_if_its_backward_detaches_saved_tensor() -> None:
     x = column()
     outputs = outcome_of(HalfSilentProduct, x, x.tanh())
     assert_refused(words("double-backward.unused"), RuntimeError, outputs, x, 2)
@@ -502,7 +502,7 @@ def test_function_with_unrecorded_backward_has_first_derivative(name: str) -> No
     torch.testing.assert_close(first, 3 * x.detach() ** 2)
 
 
-def test_function_with_recorded_backward_has_derivatives_of_any_order() -> None:
+def test_custom_function_with_differentiable_backward_has_all_orders() -> None:
     x = column()
     for order, expected in enumerate((3 * x**2, 6 * x, 0 * x + 6, 0 * x), start=1):
         torch.testing.assert_close(higher_order_grad(outcome_of(Cube, x), x, order), expected)

@@ -74,7 +74,7 @@ def test_rows_can_span_several_axes(function: Program, batch: tuple[int, ...]) -
     assert_same(ours, higher_order_grad(function(x), x, orders, method="reverse"))
 
 
-def test_mixed_rows_of_several_axes_are_refused() -> None:
+def test_dependent_rows_on_several_batch_axes_are_refused() -> None:
     x = rows(3, 3, 2)
     for outputs, why in (
         (x * x.transpose(0, 1), "may meet through MulBackward0"),

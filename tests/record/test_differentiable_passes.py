@@ -63,7 +63,7 @@ def test_derivative_order_counts_passes_whose_nodes_were_freed() -> None:
     assert found[0] == {"AccumulateGrad"}
 
 
-def test_result_has_highest_order_of_its_arguments() -> None:
+def test_node_has_highest_derivative_order_of_its_inputs() -> None:
     def residual(x: torch.Tensor) -> torch.Tensor:
         first = slope(x.tanh(), x)
         return (x.tanh() * first - slope(first, x)).square().mean()

@@ -132,7 +132,7 @@ def test_loss_module_is_not_mistaken_for_the_model() -> None:
     ]
 
 
-def test_names_can_be_a_part_of_the_model() -> None:
+def test_submodule_can_be_passed_as_names() -> None:
     whole = nn.Sequential(Encoder(), nn.Tanh())
     with record() as recording:
         y = whole(torch.ones(1, 2))

@@ -281,7 +281,7 @@ def test_exception_ends_recording_and_leaves_no_hook() -> None:
     assert len(recording.sources) == 1
 
 
-def test_full_recording_drops_its_calls_and_is_refused() -> None:
+def test_recording_above_limit_drops_calls_and_cannot_be_used() -> None:
     model, x = nn.Sequential(nn.Linear(2, 2), nn.Tanh()), torch.ones(1, 2)
     with record() as recording:
         recording.log.max_entries = 100

@@ -42,7 +42,7 @@ def test_data_for_script_has_box_arrows_and_texts_of_each_step() -> None:
     ]
 
 
-def test_step_marks_the_right_arrow_if_boxes_of_inputs_have_arrows_too() -> None:
+def test_step_marks_arrow_of_its_edge_if_inputs_have_arrows_too() -> None:
     x, w = torch.tensor([2.0]), torch.tensor([3.0], requires_grad=True)
     with record() as recording:
         y = (x * w * x).sum()

@@ -388,7 +388,7 @@ DTYPES = sorted({d for d in vars(torch).values() if isinstance(d, torch.dtype)},
 
 @pytest.mark.filterwarnings("ignore:(ComplexHalf|BComplex32) support is experimental")
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-def test_why_names_dtypes_that_cannot_require_grad(dtype: torch.dtype) -> None:
+def test_why_states_correctly_whether_dtype_can_require_grad(dtype: torch.dtype) -> None:
     tensor = torch.empty(0, dtype=dtype, device="meta")
     if describe_tensor(tensor).why[-1] == message("tensor.constant.integer.do"):
         with pytest.raises(RuntimeError, match="floating point"):

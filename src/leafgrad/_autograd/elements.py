@@ -1,4 +1,7 @@
-"""Check whether the elements of a tensor can be read, and compute with them unobserved."""
+"""Check whether the elements of a tensor can be read, and compute with them unnoticed.
+
+These computations do not reach the `__torch_function__` of subclasses or modes.
+"""
 
 from __future__ import annotations
 

@@ -163,7 +163,7 @@ def _storages(nodes: Iterable[Node]) -> list[torch.UntypedStorage]:
 def unseen_gradient(
     outputs: torch.Tensor, inputs: Sequence[torch.Tensor], path: Path, weight: torch.Tensor
 ) -> torch.Tensor | None:
-    """Return the gradient that arrives at the start of a path, without calling any hook.
+    """Return the gradient of `inputs`, computed from that of `outputs` without calling any hook.
 
     Return None if no gradient arrives. The graph is kept.
 
@@ -172,10 +172,11 @@ def unseen_gradient(
     know which gradients are needed, and a checkpoint recomputes its block only once.
 
     Args:
-        outputs: The tensor that the path starts from.
-        inputs: The tensors that the path leads to.
-        path: The nodes between them.
-        weight: The gradient of `outputs`.
+        outputs: The tensor that the backward pass starts from.
+        inputs: The tensors whose gradients count as needed.
+        path: The nodes on the way from `outputs` to the inputs. The gradient at `path.start`, where
+            that of the inputs arrives, is returned.
+        weight: The gradient of `outputs`, which arrives at `path.end`.
     """
     found: list[torch.Tensor | None] = []
 
@@ -197,7 +198,10 @@ class _Ended(Exception):  # noqa: N818 (not an error)
 
 
 def _sent_back(path: Path, weight: torch.Tensor) -> torch.Tensor | None:
-    """Return the gradient at the start of a path, given the gradient `weight` at its end."""
+    """Return the gradient that arrives at `path.start`, given the gradient `weight` at `path.end`.
+
+    The path starts at the inputs and ends at the outputs.
+    """
     waiting: dict[Edge, torch.Tensor] = {path.end: weight}
     for node in reversed(path.nodes):
         outputs = forward_outputs(node)

@@ -60,7 +60,8 @@ def wrong_formulas_on(path: Iterable[Node], order: int) -> Iterator[tuple[str, i
             _RIGHT.add(type(node))
 
 
-_RIGHT: set[type[Node]] = set()  # node types that are not in `WRONG_FORMULAS`
+# A cache of the node types that were looked up and are not in `WRONG_FORMULAS`.
+_RIGHT: set[type[Node]] = set()
 
 
 def check_double_backward(path: Iterable[Node], order: int) -> None:

@@ -354,9 +354,10 @@ class DerivativeProblem(NamedTuple):
         return parts
 
     def _shared_source(self) -> tuple[Tensor, Hashable]:
-        """Return the tensor under which derivatives are cached, and a key for the part `outputs`.
+        """Return the tensor with which to cache derivatives, and a key for `outputs` in the cache.
 
-        If `outputs` is a view, the tensor is its base. Otherwise it is `outputs` itself.
+        If `outputs` is a view, such as one column of a network's result, the tensor is its base.
+        Then calls for other columns find the cache too. Otherwise the tensor is `outputs` itself.
         """
         base, outputs = _autograd.base(self.outputs), self.outputs
         what = tuple(outputs.shape), outputs.stride(), outputs.storage_offset()

@@ -80,10 +80,16 @@ class RowProof:
         *,
         reads_rules: bool = False,
     ) -> None:
-        """Store the arguments of the proof; `order` is the highest order of the derivatives.
+        """Store the arguments of the proof.
 
-        If a custom function has a rule (see `taylor_rule`), the proof follows the rule if
-        `reads_rules` is true, and the function's backward otherwise.
+        Args:
+            outputs: The result that is differentiated.
+            inputs: The tensor with respect to which it is differentiated.
+            axes: The axes of both; it defines which of them count rows.
+            path: The nodes between `inputs` and `outputs`.
+            order: The highest order of the derivatives.
+            reads_rules: Whether the proof follows a custom function's rule (see `taylor_rule`) if
+                it has one. Otherwise the proof follows the function's backward.
         """
         self.outputs, self.inputs, self.axes, self.path = outputs, inputs, axes, path
         self.order = order
@@ -618,7 +624,8 @@ def _move_labels(labels: Labels, node: Node, dim: int, new: int) -> Labels | Non
     """
     ndim = len(_autograd.output_types(node)[0].shape)
     place = _autograd.signed(dim)
-    place = place if place < 0 else place - max(ndim, ndim - new)  # Count from the end.
+    # Labels are aligned at the last axis, so count the axis from the end.
+    place = place if place < 0 else place - max(ndim, ndim - new)
     if new > 0:
         behind = -1 - place  # the number of axes after the new one
         at = len(labels) - behind

@@ -175,7 +175,12 @@ def label_batch(shape: Sequence[int], batch: int) -> Labels:
 
 
 def _span_of_labels(labels: Labels, shape: Shape) -> Tensor:
-    """Convert labels to the equivalent span ``[2, *sizes]`` (see the module docstring)."""
+    """Return the span ``[2, *sizes]`` that describes the same dependence on rows as `labels`.
+
+    Labels name the batch axis of each axis. A span contains the first and last row that each
+    element depends on, as ``(1 + a, n - b)``. Both are described in the module docstring. `shape`
+    is the shape of the tensor.
+    """
     sizes = {label: shape[axis] for axis, label in enumerate(labels) if label is not None}
     if any(type(size) is not int for size in sizes.values()):
         raise SymbolicSizeError

@@ -331,7 +331,7 @@ class GradientFlow:
                 self.stopping[node] = returned is not GradientKind.NONE
 
     def _backward_of(self, node: Node) -> CustomBackward:
-        """Return what the source of a node's custom backward shows."""
+        """Return which gradients a custom function's backward returns, as its source code shows."""
         function: Any = _autograd.forward_class(node)
         if function not in self._parsed:
             self._parsed[function] = parse_backward(function)

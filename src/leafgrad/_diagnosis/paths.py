@@ -56,9 +56,14 @@ class Paths:
     def _is_unlikely(self, number: int, tensor: Tensor) -> bool:
         """Return whether a cut is unlikely to be the cause that a tensor gets no gradient.
 
-        It is unlikely if it is a guess, belongs to an earlier step, or copied weights. It belongs
-        to an earlier step if the values that lost their graph are older than the last write to the
-        tensor or the last backward pass.
+        A cut is a call whose result lost its graph; `number` is the number of the result's state in
+        the recorded data flow. A cut is unlikely in three cases:
+
+        - It is a guess: a tensor was converted to a Python number, and no later call is known to
+          have used exactly this number.
+        - It belongs to an earlier step: the values that lost their graph are older than the last
+          write to the tensor or the last backward pass that freed its graph.
+        - It copied weights, as `state_dict()` and `deepcopy()` do.
         """
         state, storage = self.flow.states[number], _autograd.storage_identity(tensor) or 0
         starts = [call.start for call, _ in self.flow.writes.get(storage, ())]

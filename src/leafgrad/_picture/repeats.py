@@ -70,10 +70,10 @@ class Run(NamedTuple):
 
 
 def fold_repeats(vertices: Sequence[Vertex]) -> list[Vertex]:
-    """Return the sequence with each run of equal stretches replaced by one copy.
+    """Replace repeated parts of a picture by one copy each, and return the remaining boxes.
 
-    The run that saves most comes first. A run must save a fiftieth of the vertices, which keeps the
-    time linear.
+    A run consists of consecutive stretches of boxes that look alike. The run that saves most boxes
+    is folded first. A run must save a fiftieth of all boxes, which keeps the time linear.
     """
     vertices = [*vertices]
     while run := _best_run([vertex.label for vertex in vertices], partial(_stretches, vertices)):
@@ -90,8 +90,12 @@ def _best_run(
 ) -> Run | None:
     """Return the run that saves most vertices, or None if all runs save too few.
 
-    Of runs that save the same number, return the one with the shortest period. `stretches` returns
-    the places where a run with a given period may be.
+    A run consists of consecutive equal stretches of vertices. Of runs that save the same number,
+    return the one with the shortest period.
+
+    Args:
+        labels: A value for each vertex; equal for boxes that may be drawn once.
+        stretches: A function that returns the places where a run with a given period may be.
     """
     most, best = 0, None
     for period in sorted(_periods(labels)):
@@ -106,7 +110,10 @@ def _best_run(
 
 
 def _periods(labels: Sequence[Hashable]) -> set[int]:
-    """Return candidate periods: 1, and the most frequent distances between equal vertices."""
+    """Return candidate periods: 1, and the most frequent distances between equal vertices.
+
+    `labels` has a value for each vertex; equal vertices have equal values.
+    """
     looks = _number_equals(labels)
     periods = {1, *_distances(looks)}
     for doubling in range(DOUBLINGS):
@@ -153,7 +160,8 @@ def _stretches(vertices: Sequence[Vertex], period: int) -> Iterator[Stretch]:
 def _first_common_target(vertex: Vertex, other: Vertex, period: int) -> float:
     """Return the nearest target that two vertices share, infinity if they share none.
 
-    Return 0 if the vertices or their edges differ.
+    The target is a place in the sequence. Return 0 if the vertices or their edges differ. `other`
+    is the vertex one `period` after `vertex`.
     """
     if vertex.label != other.label or len(vertex.edges) != len(other.edges):
         return 0
@@ -183,7 +191,10 @@ def _fold_run(vertices: Sequence[Vertex], run: Run) -> list[Vertex]:
 
 
 def _merge(alike: Sequence[Vertex], run: Run) -> Vertex:
-    """Return one vertex for the equal vertices of all copies, with the edges of the last copy."""
+    """Return one vertex for the equal vertices of all copies, with the edges of the last copy.
+
+    `alike` contains these vertices. `run` describes the copies that are folded.
+    """
     each = zip(*(vertex.edges for vertex in alike), strict=True)
     return Vertex(
         label=(alike[0].label, len(alike)),
@@ -203,14 +214,20 @@ def _merge_edges(edges: Sequence[tuple[int, int]], run: Run) -> Iterator[tuple[i
 
 
 def _merge_edge(edges: Sequence[tuple[int, int]], run: Run) -> tuple[int, int]:
-    """Return the edge of the last copy, with its target's place after the fold."""
+    """Return the edge of the last copy, with the place that its target has after the fold.
+
+    `edges` contains the same edge of each copy. `run` describes the copies that are folded.
+    """
     target, output = edges[-1]
     is_one = len({output for _, output in edges}) == 1
     return target - run.saving if target < run.end else target, output if is_one else _SEVERAL
 
 
 def _edges_of(vertex: Vertex, run: Run) -> Iterator[tuple[int, int]]:
-    """Yield the edges of a vertex after the fold; edges to several copies become one."""
+    """Yield the edges of a vertex after the fold; edges to several copies become one.
+
+    `run` describes the copies that are folded.
+    """
     seen = set()
     for target, output in vertex.edges:
         edge = run.place_of(target), output

@@ -171,7 +171,10 @@ class Flow:
         self._follow_write_past_graph(call, before)
 
     def _leave(self, call: Call, before: dict[Value, int]) -> None:
-        """Add a state for a call that converts a tensor to a Python number or an array."""
+        """Add a state for a call that converts a tensor to a Python number or an array.
+
+        `before` maps the inputs of the call to the numbers of their states.
+        """
         lost = [before[value] for value in call.graphs]
         kind = LEAVING_PYTORCH[call.name]
         if call.site is None:
@@ -184,9 +187,11 @@ class Flow:
             self._by_storage[call.inputs[0].address or 0] = number
 
     def _from_numbers(self, call: Call) -> list[int]:
-        """Return the exits from which the Python numbers among the arguments come.
+        """Return the exits from which the Python numbers among a call's arguments come.
 
-        For a function that builds a tensor from unknown numbers, these are all exits so far.
+        An exit is a value that left the graph, for example by `.item()`. It is returned as the
+        number of its state. For a function that builds a tensor from unknown numbers, return all
+        exits so far.
         """
         found = {one: self._by_number[one] for one in call.floats if one in self._by_number}
         self.certain.update(exit_ for one, exit_ in found.items() if one % 1)
@@ -194,7 +199,10 @@ class Flow:
         return self.exits if is_any else [*found.values()]
 
     def _follow_write_past_graph(self, call: Call, before: dict[Value, int]) -> None:
-        """Add a state for the original tensor if a call wrote to its ``.data`` or ``detach()``."""
+        """Add a state for the original tensor if a call wrote to its ``.data`` or ``detach()``.
+
+        `before` maps the inputs of the call to the numbers of their states.
+        """
         if not (call.inputs and call.name.endswith("_")):
             return
         original = self._aliases.get(call.inputs[0])
@@ -332,8 +340,9 @@ class Flow:
         """Return the derivative order of each node: the highest among itself and its successors.
 
         Args:
-            numbers: The sequence numbers of the nodes, each node before its successors.
-            targets: The positions of the successors of each node.
+            numbers: The sequence number of each node, or None if it has none. Each node comes
+                before its successors.
+            targets: The positions of the successors of each node; None where there is no node.
         """
         orders = [*map(self.order_at, numbers)]
         for place in reversed(range(len(orders))):
@@ -342,7 +351,10 @@ class Flow:
         return orders
 
     def order_at(self, number: int | None) -> int:
-        """Return the derivative order of the backward pass that created a node; 0 if none did."""
+        """Return the derivative order of the backward pass that created a node; 0 if none did.
+
+        `number` is the sequence number of the node, or None if the node has none.
+        """
         call = None if number is None else find_call(self.tape.calls, number)
         return 0 if call is None else self.orders.get(call.start, 0)
 

@@ -68,7 +68,10 @@ class TrainingEvents:
         self._closure: tuple[Optimizer, Place | None, WeakTensorKeyDictionary] | None = None
 
     def note_backward(self, place: Place | None) -> None:
-        """Record a backward pass that accumulated into gradients."""
+        """Record a backward pass that accumulated into gradients.
+
+        `place` is its place in the code, or None if unknown.
+        """
         if self._closure is not None:
             optimizer, step, before = self._closure
             gradients = _gradients_of(optimizer)
@@ -94,7 +97,14 @@ class TrainingEvents:
     def note_rounding(
         self, place: Place | None, pairs: Iterable[tuple[Tensor | None, Tensor]]
     ) -> None:
-        """Record the share of parameter values that a step changed, if the share is small."""
+        """Record how few parameter values a step changed, if it changed fewer than half.
+
+        Rounding to half precision may undo an update. Only values with a nonzero gradient count.
+
+        Args:
+            place: The place in the code of the optimizer step.
+            pairs: Each parameter after the step, None if it was deleted, and a copy from before.
+        """
         moved = wanted = 0
         for now, before in pairs:
             if now is not None and now.grad is not None and not now.grad.is_sparse:
@@ -105,7 +115,10 @@ class TrainingEvents:
             self.rounded = place, moved / wanted
 
     def note_step(self, optimizer: Optimizer, place: Place | None, *, has_closure: bool) -> None:
-        """Record that an optimizer starts a step, and check its gradients for mistakes."""
+        """Record that an optimizer starts a step, and check its gradients for mistakes.
+
+        `place` is the place of the step in the code, or None if unknown.
+        """
         gradients = _gradients_of(optimizer)
         self._closure = (optimizer, place, _versions_of([])) if has_closure else None
         is_cleared = self._cleared.issuperset(map(id, gradients))

@@ -61,9 +61,9 @@ def mark_value_turns(
 
 
 class _ValueFlow:
-    """The finiteness of the results and inputs of each node, as far as it can be inferred.
+    """Which results and inputs of each node are NaN or infinite, as far as it can be inferred.
 
-    Each node comes before its successors.
+    `nodes` contains each node before its successors.
     """
 
     def __init__(self, nodes: Nodes) -> None:
@@ -78,14 +78,17 @@ class _ValueFlow:
                 self.inputs[node.index] |= self._arriving(edge)
 
     def _infer_results(self) -> None:
-        """Infer finite results for nodes that only move finite numbers."""
+        """Mark the unknown results of a node as finite if the node only moves finite numbers."""
         for node in reversed(self.nodes):
             if self.moving[node.index] and self._input_of(node) == FINITE:
                 made = self.results[node.index]
                 made[:] = [FINITE if finiteness is None else finiteness for finiteness in made]
 
     def _infer_inputs(self) -> None:
-        """Infer non-finite inputs from non-finite results of nodes that only move numbers."""
+        """Infer the unknown inputs of nodes that only move numbers from their results.
+
+        If the result of such a node contains NaN or infinity, so does its input.
+        """
         for node in self.nodes:
             bad = [kinds for kinds in self.results[node.index] if kinds is not None and kinds & BAD]
             if self.moving[node.index] and bad and self._input_of(node) is None:
@@ -98,7 +101,10 @@ class _ValueFlow:
         return UNSEEN if edge.target is None else self.results[edge.target][edge.input_nr]
 
     def _arriving(self, edge: TracedEdge) -> Finiteness:
-        """Return the finiteness of an input; if unknown, combine that of the inputs behind it."""
+        """Return the finiteness of the input that `edge` leads to.
+
+        If it is unknown, combine the finiteness of the inputs that the value was computed from.
+        """
         if edge.target is None:
             return FINITE
         finiteness = self.results[edge.target][edge.input_nr]
@@ -133,12 +139,15 @@ _MOVING = re.compile(
 
 
 def only_moves(kind: str) -> bool:
-    """Return whether nodes with this name return some or all numbers of their input unchanged."""
+    """Return whether nodes named `kind` return some or all numbers of their input unchanged."""
     return _MOVING.fullmatch(kind) is not None
 
 
 def _classify(value: TensorSummary | None) -> Finiteness | None:
-    """Return the finiteness of a summary, None if there is no summary."""
+    """Return which kinds, NaN or infinity, a tensor contains; None if it has no summary.
+
+    `value` is the summary.
+    """
     if value is None:
         return None
     if value.unread is not None:
@@ -190,7 +199,11 @@ def mark_gradient_turns(nodes: Nodes, roots: Collection[int]) -> Iterator[Traced
 
 
 def _reaching_sinks(nodes: Nodes, arrived: Sequence[Finiteness]) -> list[Finiteness]:
-    """Return, for each node, the arriving kinds that may make a sink non-finite."""
+    """Return, for each node, the arriving kinds that may make a sink non-finite.
+
+    The kinds are NaN and infinity. `arrived` contains those in the gradients that arrive at each
+    node.
+    """
     ends = [FINITE] * len(nodes)
     for node in reversed(nodes):
         is_sink = all(edge.target is None for edge in node.edges)
@@ -200,7 +213,10 @@ def _reaching_sinks(nodes: Nodes, arrived: Sequence[Finiteness]) -> list[Finiten
 
 
 def _passed_on(node: TracedNode, ends: Sequence[Finiteness]) -> Finiteness:
-    """Return the kinds that a node passes on and that may make a sink non-finite."""
+    """Return the kinds, NaN or infinity, that a node passes on and that may reach a sink.
+
+    `ends` contains, for each node, the arriving kinds that may make a sink non-finite.
+    """
     passed = FINITE
     for edge in node.edges:
         if edge.target is not None:

@@ -63,7 +63,7 @@ def test_first_layer_is_recomputed_instead_of_saved() -> None:
     assert sum(size for size in sizes.values() if size >= activation) == (4 + 1 + 1) * activation
 
 
-def test_recomputed_layer_works_with_batched_matrices() -> None:
+def test_recomputed_layer_with_batched_weights_has_right_derivatives() -> None:
     x = torch.linspace(-1, 1, 6, dtype=torch.float64).reshape(2, 3, 1).requires_grad_()
     weights = torch.randn(2, 4, 2, dtype=torch.float64, requires_grad=True)
     hidden = (x * torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64)).tanh()

@@ -50,9 +50,10 @@ def has_checks(source: str) -> bool:
 
 
 def report_checks(tree: ast.Module) -> ast.Module:
-    """Rewrite the checks in `tree` so that they report their results before they raise.
+    """Rewrite the asserts and other checks in `tree` so that a recorder sees their results.
 
-    The tree is modified in place and returned.
+    A failing check still raises its error, after it has reported its result. The tree is modified
+    in place and returned.
     """
     _Reporting().visit(tree)
     return ast.fix_missing_locations(tree)

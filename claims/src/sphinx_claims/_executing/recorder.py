@@ -34,7 +34,11 @@ class Recorder:
         self.settle()
 
     def settle(self) -> None:
-        """Make this process the owner of the recorder, and start without checks."""
+        """Discard all recorded checks, and treat the current process as the page's own.
+
+        Processes that are forked later write their checks to a temporary file, from which this
+        process reads them.
+        """
         self._process = os.getpid()
         self._checks: deque[Check] = deque()
         self._elsewhere = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process

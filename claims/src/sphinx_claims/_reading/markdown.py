@@ -1,4 +1,4 @@
-"""The Markdown syntax of pages, which is the same for Sphinx and for the prover."""
+"""The Markdown parser for pages, which Sphinx and the prover share."""
 
 import functools
 

@@ -29,7 +29,8 @@ ESCAPE = "unproven"
 def note_pending(env: BuildEnvironment, verdict: PageVerdict, notebook: NotebookNode) -> None:
     """Store the nested cells, expressions, claims and escapes of the document that is being read.
 
-    `take_pending` returns them when Sphinx renders the document.
+    An escape is a passage that the page marks as unproven. `take_pending` returns all of these when
+    Sphinx renders the document.
     """
     pending: defaultdict[tuple[str, str], deque[Any]] = defaultdict(deque)
     said: defaultdict[tuple[str, str], list[tuple[int, Any]]] = defaultdict(list)
@@ -52,10 +53,14 @@ def note_pending(env: BuildEnvironment, verdict: PageVerdict, notebook: Notebook
 
 
 def take_pending(env: BuildEnvironment, kind: str, source: str) -> Any:
-    """Return the next result that `note_pending` stored for a kind and a text, or None.
+    """Return the next item that `note_pending` stored for a kind and a text, or None.
 
-    For a cell this is its index in the notebook, and for a claim or an escape the item itself. For
-    an expression it is the value to show, or None, and whether its check failed.
+    What the item is depends on its kind:
+
+    - a nested cell: its index in the notebook
+    - a claim: the claim itself
+    - an escape, which is a passage marked as unproven: the escape itself
+    - an expression: a pair of the value to show, or None, and whether its check failed
     """
     pending: dict[tuple[str, str], deque[Any]] = env.current_document.get(_KEY) or {}
     waiting = pending.get((kind, source))

@@ -48,7 +48,7 @@ class Facts:
 
 @functools.cache
 def facts_of(sentence: str) -> Facts:
-    """Return the facts of a Markdown sentence."""
+    """Return the facts of a Markdown sentence: numbers, formulas, code, roles, links and terms."""
     (inline,) = parser().parseInline(sentence)
     tokens = inline.children or []
     texts = [token.content for token in tokens if token.type == "text"]
@@ -112,6 +112,7 @@ _KINDS = {
 def differences(source: str, translation: str, words: Words) -> Iterator[str]:
     """Yield a text for each fact that `translation` lacks or adds, and for each wrong term.
 
+    A fact is a part that no translation changes: a number, a formula, code, a role or a link.
     `words` contains the words that the glossary has for each term.
     """
     proven, told = facts_of(source), facts_of(translation)
@@ -129,9 +130,9 @@ def differences(source: str, translation: str, words: Words) -> Iterator[str]:
 
 
 def is_reordered(source: str, translation: str) -> bool:
-    """Return whether the facts of a translation are in another order than in the original.
+    """Return whether numbers, formulas, code or roles are in another order in the translation.
 
-    Then only a person can check which fact belongs to which part of the sentence. The order of
+    Then only a person can check which of them belongs to which part of the sentence. The order of
     links and terms does not matter, because their own words identify them.
     """
     before, after = facts_of(source), facts_of(translation)

@@ -47,8 +47,8 @@ def _multiply_series(x: Series, y: Series, linear: Series) -> Series | None:
     """Return ``sum_j A_j B_{k-j}``, ``[K, ..., a, c]``, None if the algebra drops all products.
 
     `x` contains the A_j and `y` the B_j. The sum for each k is one matrix product: the A_j are
-    concatenated along their columns, and the B_{k-j} along their rows. `linear` is a series of the
-    right shape.
+    concatenated along their columns, and the B_{k-j} along their rows. `linear` is the other part
+    of the product. The result has its shape and dtype; its values are not read.
     """
     plan = contraction(x.algebra, x.indices, y.indices)
     if not plan.products:

@@ -47,7 +47,8 @@ def findings_of_error(error: Exception, model: Any = None) -> tuple[Diagnosis, .
         found = replace(found, code=code or "", primary=primary)
     notes: list[str] = []
     advice: list[Help] = []
-    with suppress(KeyError):  # no help, or one whose placeholders need a graph
+    # The error may have no help, or its text may have placeholders that only a graph can fill.
+    with suppress(KeyError):
         advice.append(Help(text=message(f"{code}.help")))
     if called:
         module, step = called[-1]

@@ -47,8 +47,9 @@ def _vanishing(
     variant = "normalised" if drop is not None else "" if missing else "complete"
     return diagnosis(
         "vanishing-gradient",
-        # Only a note if the model has residual connections: gradients that vanish inside a block
-        # (e.g. with a gate initialised near zero) bypass it.
+        # If the model has residual connections, this is only a note. A gradient may vanish inside
+        # a block, for example behind a gate initialised near zero, but the residual connection
+        # carries it past the block.
         Severity.WARNING if variant == "normalised" or "residual" in missing else Severity.NOTE,
         variant=variant,
         missing=join_messages("vanishing-gradient.add.or", remedies),

@@ -356,7 +356,10 @@ def _is_call_of(node: ast.expr, operation: str) -> bool:
 
 
 def _births(situation: Situation) -> Mapping[str, Birth]:
-    """Return the recorded calls at which inputs stopped being finite, by the input's name."""
+    """Return, by argument name, the recorded calls that made inputs of later calls non-finite.
+
+    The inputs are tensors without a graph, so no node shows where they became NaN or infinite.
+    """
     named = [*named_tensors(situation.names)]
     given = (one for several in situation.log.given.values() for one in several)
     return {argument_name(one, named): one.birth for one in given if one.birth is not None}

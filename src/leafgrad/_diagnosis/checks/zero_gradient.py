@@ -305,7 +305,11 @@ def _zero_leaves(nodes: Nodes) -> Iterator[tuple[Origin, list[TracedNode]]]:
 
 
 def _time_of_visit(origin: Origin) -> int:
-    """Return when the backward pass visited the maker of zeros; -1 if there is no maker."""
+    """Return the position, in the backward pass, of the node that passed on zeros.
+
+    It is the position of `origin.maker`. It is -1 if there is no such node, because the pass
+    started with zeros.
+    """
     return -1 if origin.maker is None else origin.maker.visited or 0
 
 

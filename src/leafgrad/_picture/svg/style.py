@@ -32,7 +32,8 @@ LIGHT_PAGES = _within("[data-theme=light]", "[data-jp-theme-light=true]", ".vsco
 
 OPEN_FONTS = '"DejaVu Sans Mono","Liberation Mono"'
 
-# Lines and text without an accent take the colour of the page's text.
+# Elements without a colour of their own, such as `--lg-alarm` for warnings, have the colour of the
+# page's text.
 STYLE = f"""
 .{CLASS}{{{LIGHT};font-family:ui-monospace,SFMono-Regular,Menlo,Consolas,{OPEN_FONTS},monospace;
 font-size:{FACT_SIZE}px;max-width:none;height:auto}}

@@ -277,8 +277,9 @@ def add_products(
 ) -> None:
     """Add ``weight * left_a * right_b`` to ``out_c`` in place, for all products of a table.
 
-    All three are views of stacks ``[K, *shape]``, and `out` has the broadcast shape. Places of
-    `out` that the table marks with `is_first` need not be initialised.
+    All three are views of stacks ``[K, *shape]``, and `out` has the broadcast shape. A key such as
+    `a` is a span: the places of neighbouring coefficients in the stack. Places of `out` that the
+    table marks with `is_first` need not be initialised.
     """
     if isinstance(out, TracedCoefficients):
         out.add(left, right, table, weight)

@@ -71,7 +71,10 @@ class _Solution(Function):
 
 
 def exp(plan: Recurrence, argument: Tensor) -> Tensor:
-    """Return ``exp(argument) - 1``, ``[N, *shape]``, for a series ``[n, *shape]``."""
+    """Return ``exp(argument) - 1``, ``[N, *shape]``, for a series ``[n, *shape]``.
+
+    `plan` lists the n coefficients of the argument, the N of the result, and their products.
+    """
     result: Tensor = _autograd.applied(_Solution, plan, _EXP, argument)
     return result
 
@@ -79,7 +82,8 @@ def exp(plan: Recurrence, argument: Tensor) -> Tensor:
 def _solve_exp(plan: Recurrence, argument: Tensor) -> Tensor:
     """Return y ``[N, *shape]``, the solution of ``k y_k = k h_k + sum_{j<k} j h_j y_{k-j}``.
 
-    The argument h is ``[n, *shape]``.
+    The argument h is ``[n, *shape]``. `plan` lists the n coefficients of h, the N of y, and their
+    products.
     """
     y, h = plan.start(argument, 1), StackViews(argument)
     for degree in plan.degrees:
@@ -91,7 +95,10 @@ _EXP = _Equation(solve=_solve_exp, slope=lambda _, out: out, factor=1)
 
 
 def inverse(plan: Recurrence, argument: Tensor) -> Tensor:
-    """Return ``1 / (1 + argument) - 1``, ``[N, *shape]``, for a series ``[n, *shape]``."""
+    """Return ``1 / (1 + argument) - 1``, ``[N, *shape]``, for a series ``[n, *shape]``.
+
+    `plan` lists the n coefficients of the argument, the N of the result, and their products.
+    """
     if not torch.is_grad_enabled():
         return _solve_inverse(plan, argument)
     result: Tensor = _autograd.applied(_Solution, plan, _INVERSE, argument)
@@ -101,7 +108,8 @@ def inverse(plan: Recurrence, argument: Tensor) -> Tensor:
 def _solve_inverse(plan: Recurrence, argument: Tensor) -> Tensor:
     """Return y ``[N, *shape]``, the solution of ``y_k = -h_k - sum_{j<k} h_j y_{k-j}``.
 
-    The argument h is ``[n, *shape]``.
+    The argument h is ``[n, *shape]``. `plan` lists the n coefficients of h, the N of y, and their
+    products.
     """
     y, h = plan.start(argument, -1), StackViews(argument)
     for degree in plan.degrees:
@@ -117,7 +125,10 @@ _INVERSE = _Equation(
 
 
 def root(plan: Recurrence, argument: Tensor) -> Tensor:
-    """Return ``sqrt(1 + argument) - 1``, ``[N, *shape]``, for a series ``[n, *shape]``."""
+    """Return ``sqrt(1 + argument) - 1``, ``[N, *shape]``, for a series ``[n, *shape]``.
+
+    `plan` lists the n coefficients of the argument, the N of the result, and their products.
+    """
     result: Tensor = _autograd.applied(_Solution, plan, _ROOT, argument)
     return result
 
@@ -125,7 +136,8 @@ def root(plan: Recurrence, argument: Tensor) -> Tensor:
 def _solve_root(plan: Recurrence, argument: Tensor) -> Tensor:
     """Return y ``[N, *shape]``, the solution of ``2 y_k = h_k - sum_{j<k} y_j y_{k-j}``.
 
-    The argument h is ``[n, *shape]``.
+    The argument h is ``[n, *shape]``. `plan` lists the n coefficients of h, the N of y, and their
+    products.
     """
     y = plan.start(argument, 0.5)
     y.stack[len(plan.argument) :].zero_()
@@ -138,7 +150,11 @@ _ROOT = _Equation(solve=_solve_root, slope=lambda plan, out: inverse(plan.full, 
 
 
 def sin_cos(plan: Recurrence, argument: Tensor) -> Tensor:
-    """Return ``sin(argument)`` and ``cos(argument) - 1`` as one stack ``[2, N, *shape]``."""
+    """Return ``sin(argument)`` and ``cos(argument) - 1`` as one stack ``[2, N, *shape]``.
+
+    The argument is a series ``[n, *shape]``. `plan` lists its n coefficients, the N of the result,
+    and their products.
+    """
     result: Tensor = _autograd.applied(_SinCos, plan, argument)
     return result
 

@@ -53,10 +53,10 @@ def _write_view(step: Step, base: Series | None, source: Series | None = None) -
 
 
 def _view_by_strides(step: Step, x: Series) -> Series:
-    """Return the elements of a strided view, ``[K, *shape]``.
+    """Return the elements of a view such as that of `as_strided`, ``[K, *shape]``.
 
-    Each element may appear only once in the view. Otherwise its backward sums gradients, which is
-    more than moving elements.
+    Raise `Unsupported` if an element appears twice in the view. Then the backward adds gradients,
+    so it does more than move elements.
     """
     _, (numbers,) = send_probe(step)
     found = numbers.flatten().long()
@@ -69,8 +69,9 @@ def _view_by_strides(step: Step, x: Series) -> Series:
 def send_probe(step: Step) -> tuple[Tensor, list[Tensor]]:
     """Return the numbers of a probe ``[*shape]``, and the numbers that arrive at each input.
 
-    The probe is a gradient with numbered elements (see the module docstring). Raise `Unsupported`
-    if the backward does more than move elements.
+    The probe is a gradient with numbered elements, sent through the node's backward. It shows where
+    each element was moved (see the module docstring). Raise `Unsupported` if the backward does more
+    than move elements.
     """
     # Inside a backward pass, PyTorch computes only the gradients that this pass needs.
     unsupported_if(step.is_in_backward, "checkpoint")

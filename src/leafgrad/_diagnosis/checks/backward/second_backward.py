@@ -35,7 +35,7 @@ def find_second_backward(situation: Situation) -> Iterator[Diagnosis]:
     oldest = min(map(number_of, freed), default=LEAF)
     is_older = any(number < oldest for number in situation.failing)
     if not freed or (is_older and situation.log.has_failed):
-        return  # freed by a failed attempt at this backward pass
+        return  # A failed attempt at this backward pass freed the nodes.
     situation.failing.update(map(number_of, freed))
     yield FreedGraph(situation, freed).finding()
 
@@ -113,14 +113,23 @@ class FreedGraph:
             since: A sequence number. The result is older, and the operation that uses it is not.
         """
         leading = _leading_to(self.graph, self.freed)
-        for by, successors in self.graph.items():  # newest operations first
+        for by, successors in self.graph.items():  # The newest operations come first.
             for made, _ in successors if number_of(by) >= since else ():
                 if made is not None and made in leading and number_of(made) < since:
                     return Use(made, by)
         return None
 
     def _variant_of(self, use: Use, since: int) -> str:
-        """Return the variant of the messages that fits a use of an older result."""
+        """Return which variant of the `freed` messages fits a use of an older result.
+
+        ``carried`` and ``running-sum``: each step uses the result of the step before.
+        ``before-loop``: the result was computed once, before a loop. ``shared``: two losses use the
+        same result.
+
+        Args:
+            use: The older result, and the operation that uses it.
+            since: The sequence number at which the backward pass ran that freed the result.
+        """
         if self._is_repeated(use.made, since):
             return "running-sum" if use.by in self._terms() else "carried"
         made, by = self._source(use.made), self._source(use.by)
@@ -128,8 +137,9 @@ class FreedGraph:
         return "before-loop" if is_before_loop else "shared"
 
     def _is_repeated(self, made: Node, since: int) -> bool:
-        """Return whether the code that computed a result ran again after a sequence number.
+        """Return whether the code that computed the node `made` ran again later.
 
+        `since` is the sequence number at which a backward pass ran: newer nodes have a higher one.
         The code is the module that computed the result, or the line if no module did.
         """
         source, module = self._source(made), self._module(made)

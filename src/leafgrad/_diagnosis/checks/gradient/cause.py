@@ -110,7 +110,7 @@ def edits_for(cause: Cause, name: str) -> Edits:
     return () if fix is None or cause.at is None else fix(cause, cause.at, name)
 
 
-# --- One expression
+# --- Edits of a single expression
 
 
 def remove_call(_: Cause, at: Source, __: str) -> Edits:
@@ -211,7 +211,7 @@ def make_leaf_last(_: Cause, at: Source, __: str) -> Edits:
     return ()
 
 
-# --- One statement
+# --- Edits of a single statement, and searches in the code of the user
 
 
 def retain_grad(_: Cause, at: Source, name: str) -> Edits:

@@ -23,9 +23,9 @@ class CauseFinder:
     """Finds out why the backward pass stores no gradient in a tensor.
 
     Attributes:
-        paths: The recorded paths to the outputs.
-        flow: The predicted gradients at each node.
-        reached: The edges of the graph.
+        paths: The paths from tensors to the outputs, in the recording and in the graph.
+        flow: A prediction of which gradients reach each node, made without running a backward pass.
+        reached: All edges of the graph along which a gradient may arrive.
     """
 
     def __init__(self, situation: Situation) -> None:
