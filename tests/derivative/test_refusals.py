@@ -287,6 +287,8 @@ def test_order_that_does_not_match_columns_is_named() -> None:
 
 @pytest.mark.parametrize("order", [1, 2])
 def test_cdist_is_refused_in_reverse_mode_with_create_graph(order: int) -> None:
+    if torch.__version__ >= "2.15":
+        pytest.skip("PyTorch 2.15 has this second derivative")
     x = column()
     outputs = torch.cdist(x, x.detach()[:3] + 1)
     missing = words("double-backward.no-formula", help="")[:-2]
