@@ -74,7 +74,11 @@ def pairs() -> Iterator[tuple[str, str]]:
 
 
 def cures(table: dict[str, object], path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the key and text of each cure in a message file of the library."""
+    """Yield the key and text of each cure in a message file of the library.
+
+    A cure is the help of a message. `table` is a table of the file, and `path` the key of the
+    table.
+    """
     for name, entry in table.items():
         if isinstance(entry, dict) and "other" not in entry:
             yield from cures(entry, f"{path}{name}.")

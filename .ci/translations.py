@@ -70,7 +70,8 @@ def comments(code: str) -> Iterator[str]:
 def update(catalogue: Catalog, said: list[str]) -> None:
     """Add the missing messages of a page to its catalogue.
 
-    A message that replaces a similar old one keeps its translation, marked as fuzzy.
+    `said` contains the messages of the page. A message that replaces a similar old one keeps its
+    translation, marked as fuzzy.
     """
     known = {" ".join(str(message.id).split()): message for message in catalogue if message.id}
     gone = [source for source in known if source not in said]

@@ -122,7 +122,8 @@ def cole_hopf(nodes: int = 200) -> tuple[Tensor, Tensor]:
 def spectral(places: int = 1024, steps: int = 1000) -> tuple[Tensor, Tensor]:
     """Return positions and the solution of the Allen-Cahn equation.
 
-    It uses Fourier modes in space and ETDRK4 in time (Kassam, Trefethen).
+    It uses Fourier modes in space and ETDRK4 in time (Kassam, Trefethen), at `places` positions and
+    in `steps` time steps.
     """
     x = np.linspace(-1.0, 1.0, places + 1)[:-1]
     k, h = math.pi * np.arange(places // 2 + 1), 1.0 / steps

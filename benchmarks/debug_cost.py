@@ -77,7 +77,10 @@ def print_ratios(name: str, step: Step) -> None:
 
 
 def print_memory(steps: int) -> None:
-    """Print the memory of Python objects and of the process, halfway and at the end."""
+    """Print the memory of Python objects and of the process, halfway and at the end.
+
+    `steps` is the number of training steps.
+    """
     model = nn.Linear(8, 1)
     step = step_of(model, lambda: model(torch.ones(4, 8)).square().mean())
     tracemalloc.start()

@@ -358,7 +358,10 @@ def apart(model: nn.Module, inputs: Tensor, theirs: Way, ours: Way) -> float:
 
 
 def times(turns: Turns, way: str, other: str) -> float:
-    """Return the median over rounds of how many times as long `way` takes as `other`."""
+    """Return the median over rounds of how many times as long `way` takes as `other`.
+
+    `turns` has the times of each way, one per round.
+    """
     ratio: float = statistics.median(map(truediv, turns[way], turns[other]))
     return ratio
 

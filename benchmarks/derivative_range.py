@@ -55,7 +55,7 @@ def coefficients(name: str, point: float) -> list[Any]:
 
 
 def error(name: str, dtype: torch.dtype, order: int, inner: int, outer: int) -> float:
-    """Return the largest error of one derivative, in the unit of the module docstring.
+    """Return the largest error of the derivative `order`, in the unit of the module docstring.
 
     Return 0 if the exact derivative is too large for the dtype, and infinity if only the computed
     one is.

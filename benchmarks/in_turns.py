@@ -46,7 +46,10 @@ def network(columns: int, width: int, depth: int, channels: int = 1) -> nn.Seque
 
 
 def step(model: nn.Module, inputs: Tensor, way: Way) -> None:
-    """Run a training step without the optimizer's update."""
+    """Run a training step without the optimizer's update.
+
+    `way` computes the result of the model whose mean square is the loss.
+    """
     result = way(model, inputs)
     if result is not None:
         result.square().mean().backward()
@@ -56,7 +59,7 @@ def step(model: nn.Module, inputs: Tensor, way: Way) -> None:
 
 
 def milliseconds(model: nn.Module, inputs: Tensor, way: Way) -> float:
-    """Run one training step and return its CPU time in milliseconds."""
+    """Run one training step (see `step`) and return its CPU time in milliseconds."""
     start = time.process_time()
     step(model, inputs, way)
     return 1e3 * (time.process_time() - start)
@@ -78,7 +81,7 @@ def take_turns(model: nn.Module, inputs: Tensor, ways: Mapping[str, Way], rounds
 
 
 def peak(model: nn.Module, inputs: Tensor, way: Way) -> float:
-    """Return the peak memory in megabytes that PyTorch's tensors use in one step."""
+    """Return the peak memory in megabytes that PyTorch's tensors use in one `step`."""
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         step(model, inputs, way)
     now = most = 0

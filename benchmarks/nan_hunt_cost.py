@@ -74,7 +74,10 @@ WAYS: dict[str, Callable[[nn.Module, Tensor], None]] = {
 
 
 def seconds(way: Callable[[nn.Module, Tensor], None], model: nn.Module, batch: Tensor) -> float:
-    """Run one step and return its CPU time in seconds."""
+    """Run one step and return its CPU time in seconds.
+
+    `way` runs the step.
+    """
     start = time.process_time()
     way(model, batch)
     return time.process_time() - start

@@ -121,7 +121,7 @@ SCRIPTS = {
 
 
 def read(path: Path) -> str:
-    """Return the code of a script, or of the code cells of a notebook."""
+    """Return the code of the script at `path`, or of the code cells of a notebook."""
     text = path.read_text("utf-8")
     if path.suffix != ".ipynb":
         return text
@@ -176,7 +176,10 @@ def lines(code: str) -> int:
 
 
 def compare(name: str, script: Script, clones: Path, turns: int) -> bool:
-    """Print a table row for a script; return whether the losses agree."""
+    """Print a table row for a script; return whether the losses agree.
+
+    `turns` is the number of rounds. `clones` is the folder with the repositories.
+    """
     text = read(clones / script.path)
     old, new = lines(between(text, script)[1]), lines(script.new)
     seconds: dict[str, list[float]] = {"original": [], "rewrite": []}

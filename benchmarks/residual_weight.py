@@ -18,7 +18,10 @@ STEPS = 1500
 
 
 def train(weight: float) -> dict[str, object]:
-    """Return the solution after training, and its errors in the equation and at the ends."""
+    """Return the solution after training, and its errors in the equation and at the ends.
+
+    `weight` is the weight of the equation's residual in the loss.
+    """
     torch.manual_seed(0)
     layers = nn.Linear(1, 16), nn.Tanh(), nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 1)
     net = nn.Sequential(*layers).double()

@@ -136,7 +136,10 @@ def seconds(way: Callable[[Any], object], y: object) -> float:
 
 
 def once(make: Callable[[], torch.Tensor], names: Iterable[str]) -> tuple[Times, Times]:
-    """Return the seconds of each way on a new graph, and on one already traversed."""
+    """Return the seconds of each way on a new graph, and on one already traversed.
+
+    `names` are the names of the ways.
+    """
     new = {}
     for name in names:
         y = make()
@@ -148,7 +151,8 @@ def once(make: Callable[[], torch.Tensor], names: Iterable[str]) -> tuple[Times,
 def take_turns(make: Callable[[], torch.Tensor], names: Iterable[str]) -> list[list[Times]]:
     """Run rounds until `SECONDS` have passed.
 
-    Return the times on new graphs and those on traversed graphs, by round.
+    `names` are the names of the ways that are compared. Return the times on new graphs and those on
+    traversed graphs, by round.
     """
     start = time.process_time()
     rounds = [once(make, names)]
@@ -158,7 +162,10 @@ def take_turns(make: Callable[[], torch.Tensor], names: Iterable[str]) -> list[l
 
 
 def bytes_a_node(y: torch.Tensor, count: int) -> str:
-    """Return a line with the bytes per node: the peak while tracing, and the size of the trace."""
+    """Return a line with the bytes per node: the peak while tracing, and the size of the trace.
+
+    `count` is the number of nodes.
+    """
     gc.collect()
     tracemalloc.start()
     trace = trace_graph(y)
@@ -171,7 +178,7 @@ def bytes_a_node(y: torch.Tensor, count: int) -> str:
 def shown(rounds: list[Times], count: int) -> str:
     """Return a line: microseconds per node of the walk, and ratios of other ways to it.
 
-    The last two ratios compare torchviz with leafgrad.
+    `count` is the number of nodes. The last two ratios compare torchviz with leafgrad.
     """
     pairs = [(name, "walk") for name in WAYS if name != "walk"]
     pairs += [("make_dot", "structure"), ("show_saved", "with saved")]

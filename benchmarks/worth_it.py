@@ -147,7 +147,10 @@ def nested(cell: Cell, _: nn.Module, u: Tensor, inputs: Sequence[Tensor]) -> Ten
 
 
 def by_func(cell: Cell, model: nn.Module, u: Tensor, inputs: Sequence[Tensor]) -> Tensor:
-    """Return the sum of the second derivatives of each row, by `vmap` of `torch.func.hessian`."""
+    """Return the sum of the second derivatives of each row, by `vmap` of `torch.func.hessian`.
+
+    For a `cell` other than a Hessian, leave out the mixed derivatives.
+    """
     weights: dict[str, Tensor] = dict(model.named_parameters())
     x = torch.cat([*inputs], 1)
 
@@ -162,7 +165,10 @@ def by_func(cell: Cell, model: nn.Module, u: Tensor, inputs: Sequence[Tensor]) -
 
 
 def by_deepxde(cell: Cell, _: nn.Module, u: Tensor, inputs: Sequence[Tensor]) -> Tensor:
-    """Return the Laplacian as the sum of DeepXDE's second derivatives."""
+    """Return the Laplacian as the sum of DeepXDE's second derivatives.
+
+    `cell` is the case that is measured.
+    """
     pairs = [(i, i) for i in range(cell.columns)]
     return sum((deepxde.grad.hessian(u, inputs[0], i=i, j=j) for i, j in pairs), 0 * u)
 

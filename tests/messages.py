@@ -9,5 +9,5 @@ __all__ = ["CODES", "exactly", "message"]
 
 
 def exactly(key: str, **slots: object) -> str:
-    """Return a regular expression that matches one message and nothing else."""
+    """Return a regular expression that matches only the message `key` with these slots."""
     return f"^{re.escape(message(key, **slots))}$"

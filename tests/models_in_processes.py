@@ -104,7 +104,10 @@ def told_of(make: Callable[[], Case]) -> dict[str, Any]:
 
 
 def gradients(made: Case) -> dict[str, Tensor | None]:
-    """Return the gradients of an undisturbed step, as they are in this process, and clear them."""
+    """Return the gradients of a step of the case `made`, as this process sees them.
+
+    The gradients are cleared afterwards.
+    """
     with made.around():
         made.loss().backward()
     found = {name: here(one.grad) for name, one in made.model.named_parameters()}
@@ -126,7 +129,10 @@ def alike(one: Tensor | None, other: Tensor | None) -> bool:
 
 
 def local_bytes(made: Case) -> int:
-    """Count what a graph keeps in this process, as the hooks of PyTorch see it."""
+    """Return the bytes that the graph of a step saves in this process, counted by hooks.
+
+    `made` is the case that the step belongs to.
+    """
     storages = []
 
     def pack(tensor: Tensor) -> Tensor:

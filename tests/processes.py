@@ -17,7 +17,7 @@ needs_posix = pytest.mark.skipif(sys.platform == "win32", reason="no shell, no s
 
 
 def link(file: Path, target: str) -> None:
-    """Make a link, and skip the test where one has no right to."""
+    """Create a symbolic link to `target`, or skip the test if the system does not allow it."""
     try:
         file.symlink_to(target)
     except OSError as error:

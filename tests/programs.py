@@ -430,7 +430,10 @@ def random_program(seed: int) -> Count:
 def _run(
     chance: random.Random, names: list[str], pool: list[Tensor]
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """Take the steps one by one; what PyTorch refuses is left out, as a user would."""
+    """Run the steps called `names` one by one, and skip those that PyTorch refuses.
+
+    `pool` contains the tensors that a step may use. Results are added to it.
+    """
     kept: dict[str, Tensor] = {}
     for number, name in enumerate(names):
         with suppress(RuntimeError, TypeError, ValueError):

@@ -19,9 +19,9 @@ needs_distributed = pytest.mark.skipif(
 
 @contextmanager
 def one_of(count: int) -> Iterator[None]:
-    """Be the first of some processes, without the others: nothing is sent nor waited for.
+    """Act as the first of `count` processes, without the others: nothing is sent or awaited.
 
-    What each of two real ones has in its gradients, `in_two_processes` is for.
+    Use `in_two_processes` to check what arrives in each of two real processes.
     """
     from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: PLC0415 (may lack)
 

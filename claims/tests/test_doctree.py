@@ -57,7 +57,10 @@ def test_ledger_counts_unproven_blocks_and_pages_show_their_reasons(build: Build
 
 
 def told_by_sphinx(kind: str, folder: Path, workers: Workers) -> dict[str, set[int]]:
-    """Build the pages of the corpus that are quick to build; return the red lines of each."""
+    """Build the pages of the corpus that are quick to build; return the red lines of each.
+
+    `kind` is the folder of the corpus.
+    """
     shutil.copytree(CORPUS / kind, folder, dirs_exist_ok=True)
     for page in [*folder.glob("*.md"), *folder.glob("*/page.md")]:
         if "code-cell} python" in page.read_text(encoding="utf-8"):

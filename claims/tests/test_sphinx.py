@@ -121,7 +121,10 @@ assert 1 + 1 == 2
 
 
 def in_parts(*lines: str, rest: str = "other.md") -> dict[str, str]:
-    """Write a site whose ledger is a page of totals and two pages of claims."""
+    """Write a site whose ledger is a page of totals and two pages of claims.
+
+    `lines` are the entries of the one page of claims, and `rest` is that of the other.
+    """
     listed = "\n```{{claims-ledger}}\n{}\n```\n"
     tree = "\n```{toctree}\nother\ntotal\npart\nrest\n```\n"
     return {

@@ -39,7 +39,10 @@ ACCUSED = "page/true: claim is FALSE: x == 3, where x is 2"
 
 
 def _change(folder: Path, number: int) -> None:
-    """Change what the pages use: modules, a file and the environment."""
+    """Change what the pages use: modules, a file and the environment.
+
+    `number` is a number that differs between changes.
+    """
     (folder / "outside" / "torch").mkdir(exist_ok=True, parents=True)
     (folder / "outside" / "torch" / "__init__.py").write_text(f"__version__ = '{number}.0'\n")
     (folder / "outside" / "library.py").write_text(f"NUMBER = {number}\n")

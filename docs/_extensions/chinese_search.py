@@ -25,7 +25,10 @@ class SearchChinese(SearchEnglish):
 
 
 def pairs(run: str) -> Iterator[str]:
-    """Yield each pair of adjacent characters in Chinese text; yield other text as words."""
+    """Yield each pair of adjacent characters in Chinese text; yield other text as words.
+
+    `run` consists only of Chinese characters, or is a word without any.
+    """
     if len(run) == 1 or not "\u4e00" <= run[0] <= "\u9fff":
         yield run
     else:

@@ -33,7 +33,10 @@ def options(listed: type) -> dict[str, str]:
 def annotate(
     _app: Sphinx, what: str, _name: str, listed: Any, _options: Any, lines: list[str]
 ) -> None:
-    """Insert the texts of `options` into the docstring that napoleon has converted."""
+    """Insert the texts of `options` into the docstring that napoleon has converted.
+
+    `what` is the kind of the documented object, and `lines` is its docstring, which is changed.
+    """
     if what != "class":
         return
     known = options(listed)

@@ -121,7 +121,7 @@ def test_nested_tensors_on_ctx_are_found() -> None:
 
 
 def kept_in(seen: list[torch.Tensor]) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Return a hook that records its tensors."""
+    """Return a hook that adds its tensors to `seen`."""
 
     def hook(tensor: torch.Tensor) -> torch.Tensor:
         seen.append(tensor)

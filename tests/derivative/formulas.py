@@ -39,7 +39,11 @@ class Kind(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What became of a sample: the order that is wrong, if any, and the nodes with their flags."""
+    """The result of comparing the derivatives of a sample.
+
+    `wrong` is the lowest wrong order, or None if all are right. `nodes` contains the kinds of nodes
+    in the graph, each with the flags of its nodes.
+    """
 
     operator: str
     sample: int
@@ -48,7 +52,10 @@ class Verdict(NamedTuple):
 
 
 def judge(operator: str, sample: int, given: Any) -> Verdict | None:
-    """Compare the derivatives of a sample; return None where there is nothing to compare."""
+    """Compare the derivatives of a sample with finite differences.
+
+    `given` is the sample input of the operator. Return None if there is nothing to compare.
+    """
     for scale in (1.0, 0.03):  # a shorter way crosses fewer kinks
         function = partial(moved, operators()[operator], given, scale)
         order = wrong_order(function, COSTLY.get(operator, HIGHEST))
@@ -58,7 +65,10 @@ def judge(operator: str, sample: int, given: Any) -> Verdict | None:
 
 
 def moved(operator: Any, given: Any, scale: float, t: Tensor) -> Tensor:
-    """Return a weighted sum of what the operator computes where its inputs moved by t."""
+    """Return a weighted sum of the results of an operator whose inputs have moved.
+
+    `given` is the sample input. Each of its tensors moves by `t * scale` in a random direction.
+    """
     random = torch.Generator().manual_seed(0)
 
     def draw(like: Tensor) -> Tensor:
@@ -84,7 +94,7 @@ def moved(operator: Any, given: Any, scale: float, t: Tensor) -> Tensor:
 
 
 def derivatives(function: Callable[[Tensor], Tensor], at: float, highest: int) -> list[float]:
-    """Return F, F', ... as far as PyTorch has formulas."""
+    """Return F, F', ... at the number `at`, up to order `highest` or PyTorch's last formula."""
     t = torch.tensor(at, dtype=torch.float64, requires_grad=True)
     found = function(t)
     values = [found.item()]
@@ -106,7 +116,10 @@ def differentiated(value: Tensor, t: Tensor) -> Tensor:
 
 
 def wrong_order(function: Callable[[Tensor], Tensor], highest: int) -> int | None:
-    """Return the first order that is wrong, 0 where all are right, None at a kink."""
+    """Return the lowest wrong order, 0 if all are right, or None if they cannot be compared.
+
+    They cannot be compared at a kink, or if the function raises an error.
+    """
     try:
         here = derivatives(function, 0.0, highest)
         around = {
@@ -172,7 +185,7 @@ def flags(node: Node) -> Options:
 
 
 def verdicts(names: Iterable[str]) -> Iterator[Verdict]:
-    """Yield what becomes of the samples of operators."""
+    """Yield the verdict on each sample of the operators called `names`."""
     for name in names:
         operator = operators()[name]
         if torch.float64 in operator.dtypes:
@@ -182,7 +195,10 @@ def verdicts(names: Iterable[str]) -> Iterator[Verdict]:
 
 
 def blame(found: Sequence[Verdict]) -> dict[str, tuple[int, str | None]]:
-    """Return the formulas that explain all wrong verdicts, each up to its lowest right order."""
+    """Return the formulas that explain all wrong verdicts, each with its highest right order.
+
+    `found` contains all verdicts. A formula also has the flag that its wrong nodes have, or None.
+    """
     right = [verdict for verdict in found if verdict.wrong is None]
     wrong = [v for v in found if v.wrong is not None and not is_left_out(v)]
     blamed: dict[str, tuple[int, str | None]] = {}
@@ -201,10 +217,11 @@ def blame(found: Sequence[Verdict]) -> dict[str, tuple[int, str | None]]:
 
 
 def culprits(verdict: Verdict, right: Sequence[Verdict]) -> list[tuple[Kind, str | None]]:
-    """Return the kinds, with a flag or in any case, that are in no right verdict.
+    """Return the kinds of nodes that may have a wrong formula, because no right verdict has them.
 
-    Where there is none, it is the operator's only kind. What its backward is made of is no more
-    right, unless others have it as well.
+    Each kind has the flag that sets its nodes apart, or None. If right verdicts have all kinds,
+    return the operator's only kind. A kind in the graph of a backward counts only if no verdict
+    without these kinds has it.
     """
     known: dict[Kind, list[Options]] = {}
     for each in right:
@@ -225,17 +242,22 @@ def culprits(verdict: Verdict, right: Sequence[Verdict]) -> list[tuple[Kind, str
 
 
 def flag_apart(kind: Kind, verdict: Verdict, known: dict[Kind, list[Options]]) -> str | None:
-    """Return the flag that all nodes of a kind have here and none elsewhere, None without one."""
+    """Return a flag that all nodes of a kind have in this verdict and in no right one.
+
+    `known` contains the flags of the nodes in right verdicts, by kind. Return None if there is no
+    such flag.
+    """
     if kind not in known:
         return None
     return min(frozenset.intersection(*verdict.nodes[kind]).difference(*known[kind]), default=None)
 
 
 def is_left_out(verdict: Verdict) -> bool:
-    """Return whether a wrong verdict says nothing of a formula.
+    """Return whether a wrong verdict does not show that a formula is wrong.
 
-    A node saved something infinite, as masks make it, which gives NaN. Or it is a custom function
-    of Python: leafgrad runs the backward of such a node alone, to see whether it records all.
+    There are two cases. A node saved infinity, as masks do, and this gives NaN. Or the node is a
+    custom function in Python: leafgrad runs its backward to check whether it supports
+    `create_graph`.
     """
     is_infinite = any(INFINITE in each for options in verdict.nodes.values() for each in options)
     return is_infinite or any("GeneratedBackwardFor" in kind.name for kind in verdict.nodes)

@@ -17,7 +17,10 @@ FACTORS = torch.linspace(-1, 1, 24, dtype=torch.float64).reshape(2, 12).sin()
 
 
 def matrices(x: Tensor, size: int = 2) -> Tensor:
-    """Return a matrix with three rows for each row of x, of full rank and without ties."""
+    """Return a matrix with three rows and `size` columns for each row of x.
+
+    It has full rank, and no two entries are equal.
+    """
     bumps = (x @ FACTORS[:, : 3 * size]).sin().reshape(-1, 3, size)
     return bumps + torch.eye(3, size, dtype=x.dtype) * torch.tensor([1.0, 2.0, 4.0][:size])
 

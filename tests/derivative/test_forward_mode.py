@@ -55,7 +55,10 @@ DERIVATIVES: dict[str, Callable[..., Tensor]] = {
 
 
 def change(derivative: Tensor, of: Tensor, tangent: Tensor) -> Tensor:
-    """Return what each element changes by along a tangent, by a backward for each."""
+    """Return how much each element of `derivative` changes if `of` moves along the tangent.
+
+    It is computed by a backward pass for each element.
+    """
     found = [
         torch.autograd.grad(element, of, retain_graph=True)[0] for element in derivative.flatten()
     ]

@@ -36,7 +36,10 @@ def assert_same(actual: Tensor, expected: Tensor) -> None:
 
 
 def tanh_derivative(x: Tensor, order: int) -> Tensor:
-    """Each derivative is a polynomial in t = tanh x, as t' is 1 - t**2."""
+    """Return the derivative of tanh of this order, as a polynomial in t = tanh x.
+
+    It uses that t' is ``1 - t**2``.
+    """
     polynomial = [0, 1]
     for _ in range(order):
         slope = [power * factor for power, factor in enumerate(polynomial)][1:]

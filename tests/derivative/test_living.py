@@ -44,7 +44,7 @@ class Model:
         return result
 
     def exact(self, order: tuple[int, int], channel: int = 0) -> Tensor:
-        """Differentiate in a graph of its own."""
+        """Return the derivative of this order of a channel, computed in a new graph."""
         derivative = self.network(self.x)[:, channel]
         for column, count in enumerate(order):
             for _ in range(count):

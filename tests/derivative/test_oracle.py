@@ -22,7 +22,10 @@ MultiIndex = tuple[int, ...]
 
 
 def oracle(function: Function, points: Tensor, order: MultiIndex) -> Tensor:
-    """Differentiate each row and channel of `function` with respect to its own row of `points`."""
+    """Differentiate each row and channel of `function` with respect to its own row of `points`.
+
+    `order` is the multi-index.
+    """
     points = points.detach()
     outputs = function(points)
     entries = product(range(len(points)), range(outputs.shape[1]))
@@ -56,7 +59,7 @@ def assert_equal_to_oracle(
 
 
 def spread(rows: int, columns: int) -> Tensor:
-    """Points in [0.5, 1.5], no two alike, that require grad."""
+    """Return distinct points in [0.5, 1.5], ``(rows, columns)``, that require grad."""
     number = torch.arange(rows * columns, dtype=torch.float64)
     return ((number * 1.7).sin() / 2 + 1).reshape(rows, columns).requires_grad_()
 

@@ -94,7 +94,10 @@ def compare(program: Callable[[Tensor], Tensor], here: Tensor, points: Sequence[
 
 
 def special(point: Tensor, kind: int) -> Tensor:
-    """Return zeros, ties, or rows that repeat the first ones, in place of a point."""
+    """Return zeros, ties, or rows that repeat the first ones, in place of a point.
+
+    `kind` selects one of the three.
+    """
     if kind % 3 == 0:
         return point.where(torch.arange(point.numel()).reshape(point.shape) % 2 == 0, 0)
     if kind % 3 == 1:

@@ -68,7 +68,7 @@ IN_PLACE = ["add_", "mul_", "sigmoid_", "zero_", "exp_", "relu_"]
 
 
 def made_twice(a: torch.Tensor, b: torch.Tensor) -> list[torch.Tensor]:
-    """Run a block under `checkpoint()`, which saves no intermediate tensors."""
+    """Multiply `a` and `b` under `checkpoint()`, which saves no intermediate tensors."""
     return [checkpoint(torch.mul, a, b, use_reentrant=False)]
 
 

@@ -14,7 +14,7 @@ LABELS = {"Sin": "a", "Cos": "b", "Exp": "c", "Tanh": "z"}
 
 
 def chain(labels: str) -> GraphTrace:
-    """Apply an operation for each letter; the graph leads from the last one back."""
+    """Return a graph with an operation for each letter in `labels`, the first being the root."""
     y = leaf(2)
     for label in reversed(labels):
         y = OPERATIONS[label](y)

@@ -107,7 +107,7 @@ def slope(result: Tensor, at: Tensor) -> Tensor:
 
 
 def expected(name: str, values: dict[str, float], expression: str) -> dict[str, Any]:
-    """Compute in PyTorch what a figure without a graph shows."""
+    """Compute in PyTorch what a figure without a graph shows for these values of its sliders."""
     match name, [leaf(value) for value in values.values()]:
         case "valley", [w]:
             loss = compute(name, expression, w=w)
@@ -137,7 +137,7 @@ def expected(name: str, values: dict[str, float], expression: str) -> dict[str, 
 
 
 def pressed(name: str, setting: dict[str, Any], values: dict[str, float]) -> dict[str, Any]:
-    """Do in PyTorch what the buttons of a graph do."""
+    """Do in PyTorch what the buttons of a graph do, for these values of its sliders."""
     leaves = {slider: leaf(value) for slider, value in values.items()}
     said = []
     for press in [*SPECS[name]["change"], *setting["presses"]]:

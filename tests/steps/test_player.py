@@ -18,7 +18,7 @@ def steps(name: str = "x") -> BackwardSteps:
 
 
 def signs(told: BackwardSteps) -> list[dict[str, Any]]:
-    """Return the data of each step for the script."""
+    """Return the data of each step in `told` that the page's script reads."""
     data = re.search('data-steps="(.*?)"', told._repr_html_())
     assert data is not None
     found: list[dict[str, Any]] = json.loads(unescape(data[1]))

@@ -26,7 +26,10 @@ healthy: list[Program] = []
 def train(
     record: Record, optimizer: torch.optim.Optimizer, forward: Callable[[], Any], after: Any = None
 ) -> Any:
-    """Take three steps and return the loss of the next one."""
+    """Run three training steps and return the loss of the next one.
+
+    `after` is called after each step.
+    """
     with record():
         for _ in range(3):
             optimizer.zero_grad()

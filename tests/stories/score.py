@@ -136,7 +136,10 @@ def _is_parameter(name: str, tensor: Tensor, training: Training) -> bool:
 
 
 def _lacks(story: Story, found: Diagnosis, report: Report) -> Iterator[str]:
-    """Yield what a finding is missing: the line, the column, a name, or an edit that works."""
+    """Yield what a finding is missing: the line, the column, a name, or an edit that works.
+
+    `story` contains what the finding `found` should report.
+    """
     spans = [one.source for one in (found.primary, *found.secondary) if one is not None]
     lines = [one for one in spans if any(s.line <= one.line <= s.end_line for s in story.spans)]
     if not lines:
@@ -158,7 +161,7 @@ def _lacks(story: Story, found: Diagnosis, report: Report) -> Iterator[str]:
 
 
 def _overlaps(source: Any, span: Any) -> bool:
-    """Return whether two expressions overlap."""
+    """Return whether the expressions at `source` and `span` overlap."""
     if source.column is None:
         return False
     start, end = (source.line, source.column + 1), (source.end_line, source.end_column + 1)
@@ -166,7 +169,7 @@ def _overlaps(source: Any, span: Any) -> bool:
 
 
 def _cures(story: Story, edits: Sequence[Edit]) -> bool:
-    """Return whether a program has no symptom once the edits are applied."""
+    """Return whether the program of a story has no symptom once the edits are applied."""
     text, _, first = story.source
     lines: list[tuple[str, ...]] = [(line,) for line in text.splitlines()]
     for edit in edits:

@@ -229,7 +229,10 @@ class Outcome(NamedTuple):
 
 
 def run(program: Program, names: list[str], record: Record = contextlib.nullcontext) -> Outcome:
-    """Run a program and return the results of its last step."""
+    """Run a program and return the results of its last step.
+
+    `names` are the tensors that may change.
+    """
     with undisturbed():
         training, before, by_term = None, {}, {}
         try:

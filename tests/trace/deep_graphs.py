@@ -19,7 +19,7 @@ STEPS = 5_000
 
 
 def chain(steps: int = STEPS, start: torch.Tensor | None = None) -> list[torch.Tensor]:
-    """Apply one operation after another and return all results."""
+    """Apply an operation `steps` times and return all results. `start` is the first input."""
     steps_made = [torch.ones(1, requires_grad=True) if start is None else start]
     for _ in range(steps):
         steps_made.append(steps_made[-1].sin())

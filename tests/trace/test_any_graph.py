@@ -159,7 +159,7 @@ def gradient(outputs: Any, x: Tensor) -> Tensor | None:
 
 
 def _tensor(end: Any, x: Tensor) -> Tensor:
-    """Return a tensor of the shape of an output."""
+    """Return `end` if it is a tensor, and otherwise `x`, which has the same shape."""
     return end if isinstance(end, Tensor) else x
 
 

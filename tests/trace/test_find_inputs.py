@@ -22,7 +22,7 @@ def facts(trace: GraphTrace) -> list[Facts]:
 
 
 def at(trace: GraphTrace, given: TracedInput) -> list[tuple[str, str]]:
-    """Return the operations that use an input, with the argument."""
+    """Return the operations that use the input `given`, each with the argument."""
     return [(trace.nodes[use.node].name, use.argument) for use in given.uses]
 
 

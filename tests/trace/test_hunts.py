@@ -296,7 +296,10 @@ def trace_of(case: Case) -> GraphTrace:
 
 
 def agrees(nodes: list[TracedNode], born: tuple[Born, ...], kind: str) -> bool:
-    """Compare nodes with the expected ones; a star matches anything."""
+    """Compare nodes with the expected ones in `born`; a star matches anything.
+
+    `kind` is the attribute of a node that says whether a value or a gradient turned non-finite.
+    """
     told = [(n.leaf_name or n.name, getattr(n, kind), n.module) for n in nodes]
     pairs = [*zip(told, born, strict=False)]
     return len(told) == len(born) and all(

@@ -81,7 +81,10 @@ def _edits(verdict: PageVerdict, text: Sequence[str]) -> Iterator[_Edit]:
 def _of_example(
     step: Doctest, line: int, example: doctest.Example, check: Check, text: Sequence[str]
 ) -> Iterator[_Edit]:
-    """Yield the edit of the output below an example, unless the file has changed since."""
+    """Yield the edit of the output below an example, unless the file has changed since.
+
+    `line` is the line of the example, and `text` contains the lines of the page.
+    """
     if step.is_code:
         if not step.output_line:
             return

@@ -61,7 +61,10 @@ def _inside(place: str, item: Any) -> list[tuple[str, Any]] | None:
 
 
 def _not_an_output(place: str, item: object) -> str:
-    """Return the error message for an item that is not an output."""
+    """Return the error message for an item that is not an output.
+
+    `place` is its expression in the message, such as `outputs[1]`.
+    """
     cure = next((cure for kind, cure in CURES.items() if isinstance(item, kind)), None)
     if cure is None:
         cure = "object" if hasattr(item, "__dict__") else "number"

@@ -30,7 +30,7 @@ def kept(node: Node, name: str) -> Any:
 
 
 def kind_keeps(kind: type[Node], name: str) -> bool:
-    """Return whether nodes of a type save an argument or tensor under this name."""
+    """Return whether nodes of the type `kind` save an argument or tensor under this name."""
     return hasattr(kind, f"_saved_{name}")
 
 
@@ -47,8 +47,8 @@ def reader_of_kept(*names: str) -> Callable[[Node], Any]:
 def reader_of_settings(kind: type[Node]) -> Callable[[Node], Any]:
     """Return a function that reads all saved arguments, except tensors, from nodes of a type.
 
-    The function also reads the class of the node, so that it always has something to return. Use
-    it only for types of PyTorch's own operations.
+    `kind` is the type. The function also reads the class of the node, so that it always has
+    something to return. Use it only for types of PyTorch's own operations.
     """
     names = [name for name in dir(kind) if name.startswith("_saved_")]
     names = [name for name in names if not hasattr(kind, f"_raw{name}")]
@@ -88,7 +88,10 @@ def kept_at_hand(node: Node, name: str) -> Any:
 
 
 def _put_back(before: str | None) -> None:
-    """Restore the earlier setting for saved-tensor hooks: allow them, or refuse with a message."""
+    """Restore the earlier setting for saved-tensor hooks: allow them, or refuse with a message.
+
+    `before` is that message, or None if they were allowed.
+    """
     if before is None:
         _allow()
     else:
@@ -116,7 +119,7 @@ def saved_is_at_hand(nodes: Iterable[Node]) -> bool:
 
 
 def was_freed(start: Node) -> bool:
-    """Return whether a backward pass freed the saved tensors of a node or of the nodes behind it.
+    """Return whether a backward pass freed the saved tensors of `start` or of the nodes behind it.
 
     The search ends at the first nodes with saved tensors. A pass that frees the graph reaches one
     of these before all others.

@@ -174,7 +174,7 @@ SLOTS = _Slots()
 
 @cache
 def _setting_names(kind: type) -> tuple[str, ...]:
-    """Return the names of the attributes of a node type that hold arguments, not tensors."""
+    """Return the names of the attributes of node type `kind` that hold arguments, not tensors."""
     held = {public for _, public, _ in SLOTS[kind]}
     return tuple(
         name

@@ -58,7 +58,8 @@ def function_mode_stack() -> list[Any]:
 def joint_norm(tensors: Sequence[torch.Tensor], order: float) -> torch.Tensor:
     """Return the norm of all elements of all tensors, computed with PyTorch's foreach kernels.
 
-    This is faster than ``torch.nn.utils.get_total_norm()`` for many small tensors.
+    `order` is the p of the p-norm. For many small tensors, this is faster than
+    ``torch.nn.utils.get_total_norm()``.
     """
     norms = torch._foreach_norm([*tensors], order)
     together = torch.stack([one.to(norms[0].device, non_blocking=True) for one in norms])

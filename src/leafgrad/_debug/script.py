@@ -90,6 +90,9 @@ def _summarise(session: Session, error: BaseException | None, options: Namespace
 
 
 def _show_error(kind: type[BaseException], error: BaseException, _: object) -> None:
-    """Print the traceback of an uncaught error without the frames of leafgrad."""
+    """Print the traceback of an uncaught error without the frames of leafgrad.
+
+    This replaces `sys.excepthook`, so it takes the type of the error first.
+    """
     remove_own_frames(error)
     sys.__excepthook__(kind, error, error.__traceback__)

@@ -88,7 +88,7 @@ def named_gradients(model: Any, optimizer: Optimizer | None) -> dict[str, Tensor
 
 
 def _models_with(wanted: set[int]) -> nn.Module | Mapping[str, nn.Module]:
-    """Return the outermost modules that contain parameters with these ids, by name.
+    """Return the outermost modules that contain parameters with the ids in `wanted`, by name.
 
     If there is only one, return the module itself.
     """
@@ -127,7 +127,10 @@ def _with_loose(model: Any, held: Mapping[int, Tensor], leaves: Iterable[Tensor]
 
 
 def _variables_of(wanted: Iterable[object]) -> dict[int, str]:
-    """Return the variable name of each object in the running functions, as in ``layers[0]``."""
+    """Return the variable name of each wanted object, as in ``layers[0]``, by the object's id.
+
+    The names are those of variables in the functions that are running.
+    """
     wanted = {*map(id, wanted)}
     named = sorted(
         ((name, id(value)) for name, value in _variables() if id(value) in wanted),
@@ -151,7 +154,10 @@ _MOST_ITEMS = 100
 
 
 def _inside(name: str, value: object) -> Iterator[tuple[str, object]]:
-    """Yield the items of a container or the attributes of an object, with their expressions."""
+    """Yield the items or attributes of `value`, each with its expression in Python.
+
+    `name` is the expression of `value` itself.
+    """
     if isinstance(value, list | tuple) and len(value) < _MOST_ITEMS:
         yield from ((f"{name}[{place}]", one) for place, one in enumerate(value))
     elif isinstance(value, dict) and len(value) < _MOST_ITEMS:

@@ -133,7 +133,10 @@ MOST_DERIVATIVES = 1000
 
 
 def parse_orders(order: object, axes: Axes) -> list[MultiIndex]:
-    """Convert the argument `order` to multi-indices, or raise an error if it is invalid."""
+    """Convert the argument `order` to multi-indices, or raise an error if it is invalid.
+
+    `axes` defines how many columns there are.
+    """
     if type(order) is tuple and _is_index(order, axes):
         orders = [order]
     elif not isinstance(order, list):
@@ -168,7 +171,7 @@ def as_count(value: object) -> int | None:
 
 
 def shorten(value: object) -> str:
-    """Return the `repr` of an argument for an error message, abbreviated if it is long."""
+    """Return the `repr` of `value` for an error message, abbreviated if it is long."""
     try:
         return _SHORT.repr(value)
     except ValueError:  # Python refuses to write a number with too many digits.
@@ -198,8 +201,9 @@ def _parse(order: object, axes: Axes, name: str) -> MultiIndex:
 def _is_index(order: tuple[Any, ...], axes: Axes) -> bool:
     """Check whether a tuple of plain ints is a valid multi-index for `axes`.
 
-    This is a quick check. A tuple that contains integers of NumPy or PyTorch fails it, but may
-    still be converted (see `as_count`).
+    `order` is the tuple. It must have a nonnegative entry for each column. This is a quick check: a
+    tuple that contains integers of NumPy or PyTorch fails it, but may still be converted (see
+    `as_count`).
     """
     if axes.is_elementwise or len(order) != axes.columns:
         return False
@@ -247,7 +251,7 @@ def _as_flattened(axes: Axes) -> str:
 def _in_the_first_column(counts: MultiIndex, axes: Axes) -> str:
     """Return a hint: how to write the single entry of `counts` as the order in column 0.
 
-    Return "" if `counts` has several entries.
+    Return "" if `counts` has several entries. `axes` defines how many columns there are.
     """
     if len(counts) != 1 or not axes.columns:
         return ""
@@ -261,7 +265,10 @@ def _list_counts(counts: Collection[int | None]) -> str:
 
 
 def _int_for_columns(order: int, axes: Axes, name: str) -> str:
-    """Return the error message for an int as `order` although the inputs have several columns."""
+    """Return the error message for an int as `order` although the inputs have several columns.
+
+    `axes` defines how many columns there are. `name` is the name of the argument.
+    """
     cure = message("derivative.order.one-point", columns=axes.columns)
     words = {
         "name": name,

@@ -98,7 +98,10 @@ def explain_derivative(
 
 
 def _orders_of(order: Any, axes: Axes) -> list[MultiIndex]:
-    """Return the multi-indices that `order` stands for; it may be `jacobian` or `hessian`."""
+    """Return the multi-indices that `order` stands for; it may be `jacobian` or `hessian`.
+
+    `axes` defines how many columns there are.
+    """
     if not callable(order):
         return parse_orders(order, axes)
     columns = (

@@ -62,7 +62,8 @@ def recall(source: Tensor, inputs: Tensor, what: Hashable, path: _autograd.Path)
     """Return the derivative cached under `what`, or None if there is none that is still valid.
 
     If the graph was freed, or a tensor that it saved was changed in place, raise PyTorch's own
-    error, as a new pass would.
+    error, as a new pass would. `path` contains the nodes between `inputs` and `source`, the tensor
+    that was differentiated.
     """
     known = _living.get((id(source), what))
     if known is None or known.source() is not source or known.inputs() is not inputs:

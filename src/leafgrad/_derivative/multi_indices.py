@@ -19,7 +19,10 @@ def check_columns(axes: Axes) -> None:
 
 
 def index_of(axes: Axes, *columns: int) -> MultiIndex:
-    """Return the multi-index that differentiates once for each entry of `columns`."""
+    """Return the multi-index that differentiates once for each entry of `columns`.
+
+    `axes` defines its length: the number of columns of the inputs.
+    """
     index = [0] * axes.columns
     for column in columns:
         index[column] += 1
@@ -76,7 +79,10 @@ def _list_sizes(sizes: Sequence[int]) -> str:
 
 
 def read_columns(dims: Sequence[int] | None, axes: Axes) -> list[int]:
-    """Return the columns in `dims`, all if it is None. Raise an error if they are invalid."""
+    """Return the columns in `dims`, all if it is None. Raise an error if they are invalid.
+
+    `axes` defines how many columns there are.
+    """
     columns = list(range(axes.columns)) if dims is None else _ints(dims, at_most=axes.columns)
     if not columns:
         raise ValueError(message("derivative.laplacian.dims-empty", value=shorten(dims)))

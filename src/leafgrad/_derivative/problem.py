@@ -61,7 +61,8 @@ def parse_problem(  # noqa: PLR0913 (they are passed by name)
     """Check the arguments of a derivative and return them as a `DerivativeProblem`.
 
     If `outputs` is a function, it is called. `by_column` says whether the last axis of inputs
-    counts columns even if outputs have the same shape.
+    counts columns even if outputs have the same shape. `request` is the key under which a plan may
+    be cached; None if none may be. The other arguments are those of `higher_order_grad`.
     """
     if torch.compiler.is_exporting():
         raise RuntimeError(message("derivative.export"))
@@ -222,7 +223,8 @@ class DerivativeProblem(NamedTuple):
         """Return the sum of second derivatives, the first derivatives, and how they were computed.
 
         The sum runs over the columns or directions in `along`. The first derivatives are those in
-        the columns `gradient_in`. Each tensor has the shape of `outputs`.
+        the columns `gradient_in`. Each tensor has the shape of `outputs`. `path` contains the nodes
+        between the inputs and `outputs`.
         """
         reason, proof = None, self._proof(path, 2)
         if not isinstance(along, Tensor):
@@ -289,7 +291,7 @@ class DerivativeProblem(NamedTuple):
         return self.outputs.numel() <= len(set(orders)) * self.axes.batch.numel()
 
     def _nested(self, orders: list[MultiIndex], proof: RowProof) -> dict[MultiIndex, Tensor] | None:
-        """Return derivatives computed by nested reverse passes (see `small_networks`).
+        """Return the derivatives `orders` by nested reverse passes (see `small_networks`).
 
         Return None if that is not possible, or if Taylor mode or a cached derivative is cheaper.
         """
@@ -329,7 +331,8 @@ class DerivativeProblem(NamedTuple):
     ) -> dict[MultiIndex, Tensor] | None:
         """Return first derivatives from one reverse pass per channel, or from the cache.
 
-        Return None if rows may depend on each other or a formula on the path is wrong.
+        `orders` contains their multi-indices. Return None if rows may depend on each other or a
+        formula on the path is wrong.
         """
         known = None
         is_shared = self._is_shared() and self.outputs.numel() == self.axes.batch.numel()
@@ -375,9 +378,10 @@ class DerivativeProblem(NamedTuple):
     def _from_all_channels(self, orders: list[MultiIndex]) -> dict[MultiIndex, Tensor] | None:
         """Return derivatives of `outputs` if it is a view of some channels of a larger tensor.
 
-        All channels of that tensor are differentiated and cached. The other channels cost almost
-        nothing, because the forward pass computed them together with `outputs`. Return None if
-        `outputs` is not such a view, or if Taylor mode cannot differentiate all channels.
+        `orders` contains their multi-indices. All channels of that tensor are differentiated and
+        cached. The other channels cost almost nothing, because the forward pass computed them
+        together with `outputs`. Return None if `outputs` is not such a view, or if Taylor mode
+        cannot differentiate all channels.
         """
         whole = _autograd.base(self.outputs) if self._is_shared() else None
         columns = None if whole is None else columns_shown(self.outputs, whole)

@@ -120,7 +120,7 @@ def gradients_once(
     """Return the gradient of each channel, shaped as `inputs`, by one reverse pass per channel.
 
     The caller must have checked that rows are independent and that all backward formulas on the
-    path record their graph.
+    path record their graph. `axes` defines which axes count rows.
     """
 
     def in_all_channels() -> list[Tensor]:
@@ -135,7 +135,8 @@ def first_derivatives(
 ) -> dict[MultiIndex, Tensor]:
     """Return first derivatives in the `shape` of the outputs, from the gradient of each channel.
 
-    In each multi-index of `orders`, one entry is 1 and the others are 0.
+    In each multi-index of `orders`, one entry is 1 and the others are 0. `axes` defines which axes
+    count rows.
     """
     is_column = len(gradients) == 1 and len(shape) > len(axes.batch)
     found = {}
@@ -147,7 +148,10 @@ def first_derivatives(
 
 
 def _channels(outputs: Tensor, axes: Axes) -> Sequence[Tensor]:
-    """Return the channels of `outputs`, ``(*batch, *channels)``. Each has one number per row."""
+    """Return the channels of `outputs`, ``(*batch, *channels)``. Each has one number per row.
+
+    `axes` defines which axes count rows.
+    """
     rows = axes.batch.numel()
     return [outputs] if outputs.numel() == rows else outputs.reshape(rows, -1).unbind(-1)
 

@@ -226,8 +226,8 @@ class RowProof:
     def _explain(self, known: Known) -> tuple[str, bool]:
         """Return a sentence about the first node that mixes rows, and whether it certainly does.
 
-        If no node mixes rows, the sentence is about the first node that moves a row to another
-        position.
+        `known` contains the rows that each tensor depends on. If no node mixes rows, the sentence
+        is about the first node that moves a row to another position.
         """
         count, batch = math.prod(self.axes.batch), self.axes.batch
         moved = ""
@@ -278,6 +278,7 @@ def labels_are_in_place(path: _autograd.Path, seeds: Known, outputs: Tensor, bat
     """Check whether labels alone (see `row_spans`) prove that rows of `outputs` are independent.
 
     `seeds` contains the labels of the inputs, and `batch` is the number of axes that count rows.
+    `path` contains the nodes between the inputs and `outputs`.
     """
     known = dict(seeds)
     if not all(_pass_labels(node, edges, known) for node, edges in path.nodes.items()):
@@ -325,7 +326,10 @@ class _Walk:
         return known
 
     def _find_rows(self, node: Node, edges: _autograd.Successors, known: Known) -> None:
-        """Add to `known` the input rows that each result of a node depends on."""
+        """Add to `known` the input rows that each result of a node depends on.
+
+        `edges` lead to the inputs of the node.
+        """
         inputs = [
             Rows(known[edge], self.as_shape(_autograd.output_types(edge[0])[edge[1]].shape))
             if edge[0] is not None and edge in known
@@ -363,7 +367,8 @@ class _Walk:
 
         Return an empty list if the backward does not show the dependence. A backward ``B(g, k)``
         takes a gradient g and saved tensors k, and is linear in g. Row i of g contributes to the
-        gradient of row j of an input only if row i of the result depends on row j.
+        gradient of row j of an input only if row i of the result depends on row j. `known` contains
+        the rows that each tensor depends on.
         """
         self.has_unknown = True
         sent, gradients = _record_backward(site.node)
@@ -405,8 +410,9 @@ class _Walk:
         """Return the rows of each result of a custom function, found by recording its Taylor rule.
 
         Return an empty list if the rule does not show the dependence. At order 1, the series that
-        the rule returns is linear in the input series. Its graph leads back to the input series
-        and to the values that the function saved.
+        the rule returns is linear in the input series. Its graph leads back to the input series and
+        to the values that the function saved. `known` contains the rows that each tensor depends
+        on.
         """
         self.has_unknown = True
         # Run the rule on series of order 1 and check that its graph records the whole computation.
@@ -488,7 +494,9 @@ def _make_series(stack: Tensor) -> Series:
 def _rows_of_series(series: Series | None, known: Known, ndim: int) -> Rows | Tensor:
     """Return the rows that a result ``[*shape]`` depends on.
 
-    They are those of its coefficients, ``[K, *shape]``, joined along the first axis.
+    They are those of its coefficients, ``[K, *shape]``, joined along the first axis. `known`
+    contains the input rows of each tensor whose dependence is known, by its edge. `ndim` is the
+    number of axes of the result.
     """
     span = None if series is None else known.get(_edge(series.stack))
     if series is None or span is None:
@@ -588,8 +596,9 @@ def _nodes_before(
 def _pass_labels(node: Node, edges: _autograd.Successors, known: Known) -> bool:
     """Add the labels of a node's result to `known` if they follow from those of its inputs.
 
-    Labels are described in `row_spans`. Return True if the labels were added, or if no input of the
-    node is in `known`. Return False if the caller must call the node's behaviour.
+    Labels are described in `row_spans`; `edges` lead to the inputs. Return True if the labels were
+    added, or if no input of the node is in `known`. Return False if the caller must call the node's
+    behaviour.
     """
     kind = KINDS.get(type(node)) or kind_of(node)
     labels: Labels | None = None
@@ -682,6 +691,13 @@ def check_vouch(
 
     An error is always right. A dependence can go unnoticed if a formula stops NaN or if the
     gradient is zero at the current values.
+
+    Args:
+        outputs: The result that is differentiated.
+        inputs: The tensor with respect to which it is differentiated.
+        parts: The tensors that were joined to `inputs`, if the caller passed several.
+        axes: The axes of both; it defines which of them count rows.
+        path: The nodes between `inputs` and `outputs`.
     """
     rows = axes.batch.numel()
     if rows == 1 or not may_read(inputs):
@@ -714,7 +730,8 @@ def _vjp_of_rows(
 ) -> Callable[[Tensor], Tensor]:
     """Return a function that maps weights of rows, ``(rows,)``, to gradients ``(rows, columns)``.
 
-    It differentiates the sum of all `outputs`, each row multiplied by its weight.
+    It differentiates the sum of all `outputs`, each row multiplied by its weight. `parts` and
+    `path` are those of `check_vouch`.
     """
     # The weights of channels are distinct, because equal ones could cancel out.
     channels = torch.linspace(1, 2, outputs.numel() // rows, dtype=torch.float64, device="cpu")

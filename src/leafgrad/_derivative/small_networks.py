@@ -95,7 +95,8 @@ def may_be_nested(outputs: Tensor, parts: Sequence[Tensor], rows: int) -> bool:
     """Check whether nested passes support the types, dtypes and shapes of these tensors.
 
     If so, only speed and precision decide between nested passes and Taylor mode. There must be a
-    single channel, so `outputs` must have as many elements as there are `rows`.
+    single channel, so `outputs` must have as many elements as there are `rows`. `parts` are the
+    inputs as the caller passed them.
     """
     dtype = outputs.dtype
     if dtype not in _PRECISE or outputs.numel() != rows or _autograd.is_observed(outputs):
@@ -168,7 +169,15 @@ def follow_plan(
     """Run the passes of a plan. Return all derivatives by multi-index, and the first gradient.
 
     Return None if Taylor mode is faster or more precise. The derivatives have the shape of
-    `outputs`. If `gradient` is given, it is used as the result of the first pass.
+    `outputs`.
+
+    Args:
+        one: The plan.
+        outputs: The result that is differentiated.
+        parts: The inputs as the caller passed them.
+        nodes: The nodes that the numbers in the plan refer to.
+        create_graph: Whether the derivatives get a graph.
+        gradient: The result of the first pass, if it is known.
     """
     if one.most is not None:
         size = math.prod(_autograd.output_types(nodes[one.middle])[0].shape)
@@ -196,7 +205,10 @@ def follow_plan(
 
 
 def _column(gradient: Tensor | None, channel: Tensor, place: int, batch: int) -> Tensor:
-    """Return a column of `gradient` in the shape of `channel`, or zeros if `gradient` is None."""
+    """Return a column of `gradient` in the shape of `channel`, or zeros if `gradient` is None.
+
+    `place` is the number of the column; the first `batch` axes count rows.
+    """
     if gradient is None:
         return torch.zeros_like(channel)
     if gradient.numel() != channel.numel():
@@ -224,7 +236,10 @@ _plans: dict[Hashable, dict[Hashable, Plan]] = {}
 
 
 def may_be_kept(method: object, rows: object, *flags: object) -> bool:
-    """Check whether these options are valid and allow the use of cached plans."""
+    """Check whether these options are valid and allow the use of cached plans.
+
+    They are the `method`, the promise about `rows`, and flags such as `create_graph`.
+    """
     return (
         method == "auto" and rows in _ROWS and all(flag is True or flag is False for flag in flags)
     )
@@ -236,10 +251,10 @@ _ROWS = get_args(RowsArgument)
 def keep_plan(
     request: Hashable, one: Plan, outputs: Tensor, parts: Sequence[Tensor], nodes: Sequence[Node]
 ) -> None:
-    """Cache a plan for all graphs with the same structure as that of `outputs`.
+    """Cache the plan `one` for all graphs with the same structure as that of `outputs`.
 
     Nothing is cached if the kinds of `nodes` do not allow it. The numbers in the plan refer to
-    `nodes`. `request` is the key for the orders.
+    `nodes`. `parts` are the inputs as the caller passed them. `request` is the key for the orders.
     """
     read = _read_graph(outputs, parts)
     if read is None or not _EXACT.issuperset(map(type, nodes)):

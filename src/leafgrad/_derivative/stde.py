@@ -112,7 +112,10 @@ def stde(  # noqa: PLR0913 (they are passed by name)
 
 
 def _draw(kind: str, order: int, samples: int, columns: int, generator: Generator | None) -> Tensor:
-    """Return random directions ``[n, columns]``, drawn on the device of `generator`."""
+    """Return random directions ``[n, columns]``, drawn on the device of `generator`.
+
+    `kind` is the name of the operator that they estimate, and `order` the order of its derivatives.
+    """
     device = "cpu" if generator is None else generator.device
     if kind == "diagonal":
         chosen = torch.randperm(columns, generator=generator, device=device)[:samples].cpu()

@@ -115,7 +115,7 @@ def _loss_of(loss: Any) -> Any:
 
 
 def _with_one_help(found: Iterable[Diagnosis]) -> Report:
-    """Return a report whose findings share one help: how to run with a recording.
+    """Return a report of the findings in `found` that share one help: how to run with a recording.
 
     A finding without a recording has no line. Help that only asks for a recording is removed.
     """
@@ -133,7 +133,10 @@ NEED_RECORDING = ("no-graph", "no-graph.leaf", "not-reached", "nan-input.unseen"
 
 
 def read_optimizers(given: object) -> list[torch.optim.Optimizer]:
-    """Return a list of optimizers from None, one optimizer, or an iterable of optimizers."""
+    """Return a list of optimizers from the argument `given` of `diagnose`.
+
+    The argument is None, one optimizer, or an iterable of optimizers. Raise a TypeError for others.
+    """
     if given is None:
         return []
     if isinstance(given, torch.optim.Optimizer):

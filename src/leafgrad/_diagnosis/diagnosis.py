@@ -183,12 +183,18 @@ def list_names(names: Sequence[str], among: Sequence[str] = ()) -> str:
 
 
 def join_messages(key: str, parts: Iterable[str]) -> str:
-    """Return texts joined by a message that has the slots ``first`` and ``last``."""
+    """Return the texts `parts`, joined by a message such as "{first} and {last}".
+
+    `key` is the key of the message. It must have the slots ``first`` and ``last``.
+    """
     return reduce(lambda first, last: message(key, first=first, last=last), [*parts] or [""])
 
 
 def _count_by_module(names: Sequence[str], among: Sequence[str]) -> Iterator[str]:
-    """Yield a phrase for each module, such as "4 parameters of `blocks.*`"."""
+    """Yield a phrase for each module, such as "4 parameters of `blocks.*`".
+
+    `names` are the parameters to name, and `among` all parameters of the model.
+    """
     missing = {*names}
     kept = [name for name in among if name not in missing]
     groups: dict[tuple[str, bool], list[str]] = {}

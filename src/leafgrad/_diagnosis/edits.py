@@ -21,7 +21,7 @@ def call_at(source: Source | None) -> ast.Call | None:
 
 
 def node_at(source: Source | None, kind: type[Expression]) -> Expression | None:
-    """Return the expression of a syntax type at a source; None if there is none."""
+    """Return the expression at `source` if its syntax type is `kind`; None if it is not."""
     if source is None or source.column is None:
         return None
     wanted = (source.line, source.column, source.end_line, source.end_column)
@@ -190,12 +190,15 @@ def delete(source: Source) -> tuple[Edit, ...]:
 
 
 def change_line(file: str, number: int, *after: str) -> Edit:
-    """Return the edit that replaces a line by others, or deletes it if there are none."""
+    """Return the edit that replaces the line `number` by others, or deletes it.
+
+    `after` contains the new lines; without any, the line is deleted.
+    """
     return Edit(file=file, line=number, before=line_text(file, number), after=after)
 
 
 def line_text(file: str, number: int) -> str:
-    """Return a line of a file without its line break."""
+    """Return the line `number` of a file without its line break."""
     return linecache.getline(file, number).rstrip("\n")
 
 
@@ -208,7 +211,10 @@ def parse(file: str) -> ast.Module:
 
 
 def move_above_forward(at: Source | None, recorded: Iterable[Source]) -> tuple[Edit, ...]:
-    """Return the edits that move a statement to just above the recorded forward pass."""
+    """Return the edits that move a statement to just above the recorded forward pass.
+
+    `at` is a part of the statement, and `recorded` contains the lines of the forward pass.
+    """
     statement = statement_at(at)
     lines = [one.line for one in recorded if at and one.file == at.file]
     if at is None or statement is None or not lines:
@@ -224,7 +230,10 @@ def move_above_forward(at: Source | None, recorded: Iterable[Source]) -> tuple[E
 
 
 def move(at: Source | None, target: Source | None, *, below: bool) -> tuple[Edit, ...]:
-    """Return the edits that move a one-line statement above or below another one in its block."""
+    """Return the edits that move a one-line statement above or below another one in its block.
+
+    `at` is a part of the statement to move, and `target` a part of the other one.
+    """
     moved, other = statement_at(at), statement_at(target)
     if at is None or target is None or moved is None or other is None or at.file != target.file:
         return ()

@@ -188,8 +188,8 @@ MOST_INPUTS = 256
 def _kind_of(value: ast.expr | None, given: Mapping[str, int]) -> InputGradient:
     """Return the number of the output whose gradient an expression is, or another kind.
 
-    The other kinds are SOME for another tensor, NONE and UNKNOWN. `given` maps argument names to
-    output numbers.
+    `value` is the expression; None stands for ``return`` without one. The other kinds are SOME for
+    another tensor, NONE and UNKNOWN. `given` maps argument names to output numbers.
     """
     match value:
         case None | ast.Constant(value=None):
@@ -204,7 +204,10 @@ def _kind_of(value: ast.expr | None, given: Mapping[str, int]) -> InputGradient:
 
 
 def _count_of(value: ast.expr | None, given: Mapping[str, int]) -> int | None:
-    """Return how many gradients one ``return`` statement returns; None if unknown."""
+    """Return how many gradients one ``return`` statement returns; None if unknown.
+
+    `value` is the expression that it returns, and `given` maps argument names to output numbers.
+    """
     match value:
         case ast.Tuple():
             gradients = _gradients_of(value, given)
@@ -271,7 +274,7 @@ class GradientFlow:
         return None if edge is None else self.arrivals.get(edge[0], {}).get(edge[1])
 
     def _add(self, node: Node, number: int, arrival: Arrival) -> None:
-        """Add a gradient to the sum that arrives at an output of a node."""
+        """Add a gradient to the sum that arrives at the output `number` of a node."""
         arrived = self.arrivals.setdefault(node, {})
         known = arrived.get(number)
         arrived[number] = arrival if known is None else _sum_of_two(known, arrival)
@@ -356,7 +359,10 @@ def _needed_edges(
 
 
 def _sum_of_two(one: Arrival, other: Arrival) -> Arrival:
-    """Return the facts about the sum of two gradients: it is zero or missing only if both are."""
+    """Return the facts about the sum of two gradients: it is zero or missing only if both are.
+
+    `one` and `other` are the facts about each of them.
+    """
     return Arrival(one.doubt and other.doubt, one.zero and other.zero)
 
 

@@ -109,7 +109,7 @@ class Paths:
         return None if address is None else next(uses, None)
 
     def _use(self, call: Call, value: Value) -> Use:
-        """Return a recorded call as a use of one of its inputs."""
+        """Return a recorded call as a use of `value`, one of its inputs."""
         return Use(call.name, self.log.source_at(call.place), value in call.graphs)
 
     def derivative(self, tensor: Tensor) -> int | None:

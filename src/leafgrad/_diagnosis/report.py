@@ -159,7 +159,7 @@ def _wrapped(lines: Iterable[Line | Paragraph]) -> Iterator[Line]:
 
 
 def _help(one: Help, gutter: int) -> Iterator[Line | Paragraph]:
-    """Yield the lines of a help: the advice, then its edits as a diff."""
+    """Yield the lines of the help `one`: the advice, then its edits as a diff."""
     yield Paragraph(message("report.severity.help"), "help", translate(one.text))
     last: int | None = None
     for edit in one.edits:
@@ -181,7 +181,11 @@ def _help(one: Help, gutter: int) -> Iterator[Line | Paragraph]:
 
 
 def _snippet(spans: Sequence[Span], one: Diagnosis, gutter: int) -> Iterator[Line]:
-    """Yield the lines of one file that a finding marks, with a mark under each expression."""
+    """Yield the lines of one file that a finding marks, with a mark under each expression.
+
+    `spans` are the marked expressions in this file, and `one` is the finding. `gutter` is the width
+    of the column of line numbers.
+    """
     main = next((span for span in spans if span is one.primary), spans[0])
     arrow = "-->" if main is one.primary else ":::"
     yield [Piece(f"{'':{gutter}}{arrow} ", "frame"), Piece(_place_text(main.source))]
@@ -204,7 +208,11 @@ def _snippet(spans: Sequence[Span], one: Diagnosis, gutter: int) -> Iterator[Lin
 
 
 def _lines_between(last: int | None, line: int, file: str, gutter: int) -> Iterator[Line]:
-    """Yield the lines of code between two marked lines, or dots if there are many."""
+    """Yield the lines of code between two marked lines, or dots if there are many.
+
+    `last` is the number of the first marked line, None if there is none, and `line` that of the
+    second.
+    """
     if last is None or line == last + 1:
         return
     if line - last - 1 > MOST_LINES_BETWEEN:
@@ -218,7 +226,8 @@ def _lines_between(last: int | None, line: int, file: str, gutter: int) -> Itera
 def _marks(span: Span, text: str, one: Diagnosis, width: int) -> Iterator[str]:
     """Yield the line under an expression: carets or dashes, and the label.
 
-    A label that is too long for the line goes below the marks.
+    `span` is the expression, and `one` the finding. A label that is too long for the line goes
+    below the marks.
     """
     start, stop = columns_of(span.source, text)
     marks = ("^" if span is one.primary else "-") * max(stop - start, 1)

@@ -56,7 +56,16 @@ class Situation:
         expected: Iterable[str] | None = None,
         runs_backward: bool = False,
     ) -> None:
-        """Read the arguments of `diagnose`."""
+        """Read the arguments of `diagnose`.
+
+        Args:
+            loss: The loss, or the exception that the forward pass raised.
+            names: A model, or names for tensors.
+            optimizers: The optimizers of the training step.
+            recording: The recording of the forward pass, if there is one.
+            expected: The names of the parameters that should get a gradient; None if not given.
+            runs_backward: Whether a check may run a trial backward pass.
+        """
         self.optimizers = [*optimizers]
         self.names = read_names(names)
         self.recording = recording
@@ -193,7 +202,7 @@ class Situation:
         return self.log.source_at(self.log.refusals.get(_autograd.numbers_after(node)))
 
     def node(self, one: TracedNode) -> Node:
-        """Return the autograd node that a node of a trace describes."""
+        """Return the autograd node that `one`, a node of a trace, describes."""
         return self.live[one.index]
 
 
@@ -231,7 +240,7 @@ def check(*codes: str, runs_backward: bool = False) -> Callable[[Finder], Finder
 
 
 def rank(one: Diagnosis) -> tuple[int, int]:
-    """Return the sort key of a finding: its severity, then the position of its code."""
+    """Return the sort key of the finding `one`: its severity, then the position of its code."""
     codes = [code for check in CHECKS for code in check.codes]
     return [*Severity].index(one.severity), codes.index(one.code)
 
@@ -258,5 +267,5 @@ def parameters_of(optimizers: Iterable[Optimizer]) -> dict[int, Tensor]:
 
 
 def living(kind: type[Kind]) -> list[Kind]:
-    """Return all objects of a class that are alive, found by the garbage collector."""
+    """Return all objects of the class `kind` that are alive, found by the garbage collector."""
     return [one for one in gc.get_objects() if issubclass(type(one), kind)]

@@ -7,7 +7,10 @@ from leafgrad._display.units import torch_name
 
 
 def fields_as_json(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass as a dictionary of JSON types."""
+    """Return the fields of a dataclass as a dictionary of JSON types.
+
+    `value` is an instance of the dataclass.
+    """
     return {name: json_types(getattr(value, name)) for name in value.__dataclass_fields__}
 
 

@@ -48,7 +48,7 @@ def preformatted(lines: str) -> Markup:
 
 
 def coordinate(value: float) -> str:
-    """Return a length as text, rounded to a tenth of a pixel."""
+    """Return the length `value` as text, rounded to a tenth of a pixel."""
     return f"{value:.1f}".removesuffix(".0")
 
 

@@ -73,5 +73,8 @@ OF_LATIN = 0.63
 
 
 def width(text: str, size: float) -> float:
-    """Return an upper estimate of the width of a text in pixels, in a monospaced font."""
+    """Return an upper estimate of the width of a text in pixels, in a monospaced font.
+
+    `size` is the font size in pixels.
+    """
     return size * OF_LATIN * cells(text)

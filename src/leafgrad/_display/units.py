@@ -29,7 +29,10 @@ def first_few(texts: Sequence[str], most: int) -> str:
 
 
 def shape_text(sizes: tuple[int | str, ...] | None) -> str:
-    """Return a shape as Python writes a tuple; "nested" for a strided nested tensor."""
+    """Return a shape as Python writes a tuple.
+
+    `sizes` is None for a strided nested tensor, whose text is "nested".
+    """
     if sizes is None:
         return "nested"
     comma = "," if len(sizes) == 1 else ""
@@ -37,5 +40,8 @@ def shape_text(sizes: tuple[int | str, ...] | None) -> str:
 
 
 def torch_name(value: object) -> str:
-    """Return the name of a data type, layout or device without the leading ``torch.``."""
+    """Return the name of a data type, layout or device without the leading ``torch.``.
+
+    `value` is the type, layout or device.
+    """
     return str(value).removeprefix("torch.")

@@ -96,7 +96,7 @@ class GradientNorms:
 
 
 def _number(value: float | None) -> str:
-    """Return a norm or ratio with two digits, as text; an empty text for None."""
+    """Return the norm or ratio `value` with two digits, as text; an empty text for None."""
     return "" if value is None else f"{value:.1e}"
 
 

@@ -174,7 +174,10 @@ def _tensor_bytes(saved: SavedTensor) -> int:
 
 
 def _largest_rows(group: str, shares: Sequence[MemoryShare]) -> Iterator[tuple[str, str]]:
-    """Yield card rows for the three largest shares, then a row that counts the other shares."""
+    """Yield card rows for the three largest shares, then a row that counts the other shares.
+
+    `group` is what the shares are grouped by; it is a part of the message keys.
+    """
     for rank, share in enumerate(shares[:MOST_SHARES]):
         name = share.name or message("modules.outermost")
         if len(name) > WIDEST_NAME:

@@ -111,7 +111,7 @@ def norms_text(summaries: Iterable[TensorSummary | None]) -> str:
 
 
 def number_text(value: Number) -> str:
-    """Return a number as text with five digits; an integer with all digits."""
+    """Return the number `value` as text with five digits; an integer with all digits."""
     return str(value) if isinstance(value, int) else f"{value:.5g}"
 
 

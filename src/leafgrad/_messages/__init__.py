@@ -86,7 +86,10 @@ def message(key: str, /, **slots: object) -> str:
 
 
 def _format(key: str, slots: dict[str, object]) -> str:
-    """Return a message in the chosen language with these values of its placeholders."""
+    """Return a message in the chosen language with these values of its placeholders.
+
+    `key` is the key of the message, and `slots` contains the values by name.
+    """
     if language() != ENGLISH and key in (translated := _messages(language())):
         # Translations have spaces around a placeholder, for values in Latin script. If the value
         # is Chinese, remove them.

@@ -104,7 +104,10 @@ def turn_lines(node: TracedNode) -> Iterator[Line]:
 
 
 def _lines_of_module(box: Box, times: str, *, made: str, direction: Direction) -> Iterator[Line]:
-    """Yield the lines of text of a module: name, size, output, norms, leaves and warnings."""
+    """Yield the lines of text of a module: name, size, output, norms, leaves and warnings.
+
+    `times` is the text for the number of copies, and `made` the text for the shapes of the outputs.
+    """
     yield Line(text=f"{order_sign(box.node)}{box.title}{times}", style="name")
     if box.beyond is None:
         yield Line(text=_contents(box, direction))
@@ -212,7 +215,10 @@ def output(box: Box, *, with_kind: bool) -> str:
 
 
 def shapes(made: Sequence[Shape | None]) -> str:
-    """Return several shapes as text; equal shapes as a count, such as "3 × (2, 4)"."""
+    """Return several shapes as text; equal shapes as a count, such as "3 × (2, 4)".
+
+    `made` contains the shapes; None for one that is unknown.
+    """
     if len(made) > 1 and len({*made}) == 1:
         return f"{len(made)} × {shape_text(made[0])}"
     return first_few([*map(shape_text, made)], MOST_SHAPES)

@@ -92,7 +92,7 @@ class Row(NamedTuple):
 
 
 def _heading(key: str) -> Row:
-    """Return the heading row of the table from a message."""
+    """Return the heading row of the table from the message `text.folded.` plus `key`."""
     *headings, last = message(f"text.folded.{key}").split(", ")
     return Row(tuple(headings), last, [])
 

@@ -69,7 +69,10 @@ class _Insides:
                 self.users[target or 0].append(node)
 
     def view(self, path: str) -> View:
-        """Return the boxes of a module: inner modules, its own nodes, and its neighbours."""
+        """Return the boxes of a module: inner modules, its own nodes, and its neighbours.
+
+        `path` is the path of the module.
+        """
         nodes = self.nodes[path]
         depth = len(self.viewer.levels.chain(path))
         chains = {node.module: self.chains[node.module] for node in nodes}
@@ -91,7 +94,14 @@ class _Insides:
     def _beyond(
         self, path: str, nodes: Sequence[TracedNode], inside: set[int], where: Beyond
     ) -> Iterator[ModuleBox]:
-        """Yield a box for each neighbour on one side: an outermost other module or a node."""
+        """Yield a box for each neighbour on one side: an outermost other module or a node.
+
+        Args:
+            path: The path of the module whose neighbours these are.
+            nodes: The nodes that use its results, or those whose results it uses.
+            inside: The indices of the nodes in the module, which are left out.
+            where: The side: ``"user"`` or ``"input"``.
+        """
         groups = defaultdict[str | int, dict[int, TracedNode]](dict)
         here = {"", *self.viewer.levels.chain(path)}
         for node in nodes:

@@ -204,7 +204,10 @@ def _summary(graph: Graph) -> Iterator[str]:
 
 
 def _first_names(what: str, names: Sequence[str]) -> str:
-    """Return a line with as many names as fit; a single name that is too long loses its middle."""
+    """Return a line with as many names as fit; a single name that is too long loses its middle.
+
+    `what` is the word before the names, such as "leaves".
+    """
     if not names:
         return what
     lines = (f"{what}: {first_few(names, most)}" for most in range(MOST_IN_A_CELL, 0, -1))

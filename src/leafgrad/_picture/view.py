@@ -174,7 +174,10 @@ class Viewer:
         )
 
     def _module_kind(self, path: str | None) -> Hashable:
-        """Return a value that is equal for modules that a picture shows alike."""
+        """Return a value that is equal for modules that a picture shows alike.
+
+        `path` is the path of the module; None for a node outside all modules.
+        """
         module = self.modules.get(path or "") if path is not None else None
         facts = module and replace(module, path="")
         return path and NUMBER.sub("*", path), facts
@@ -187,7 +190,10 @@ class Viewer:
         *,
         is_folded: bool,
     ) -> Iterator[Box]:
-        """Yield a box for each vertex that is left after the fold."""
+        """Yield a box for each vertex that is left after the fold.
+
+        The fold replaces equal parts by one. `parts` contains the parts before it.
+        """
         for vertex in vertices:
             alike = [parts[member] for member in vertex.members]
             first, path = alike[0], alike[0].module
@@ -263,7 +269,14 @@ def _vertices(
     links: Sequence[Sequence[Link]],
     outputs: Sequence[Sequence[Output]],
 ) -> Iterator[Vertex]:
-    """Yield a vertex for each part; several edges of a module to one output become one."""
+    """Yield a vertex for each part; several edges of a module to one output become one.
+
+    Args:
+        parts: The boxes of the picture.
+        labels: A value for each part; equal for parts that look alike.
+        links: The edges of each part, with the numbers of the parts they lead to.
+        outputs: The outputs of each part that other parts use.
+    """
     numbers = [{output: number for number, output in enumerate(each)} for each in outputs]
     for index, (part, label) in enumerate(zip(parts, labels, strict=True)):
         edges = (

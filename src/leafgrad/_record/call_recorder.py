@@ -89,7 +89,11 @@ class CallRecorder(TorchFunctionMode):
         return result
 
     def _note_call(self, start: int, name: str, args: Any, kwargs: Any, result: Any) -> None:
-        """Record a call that wrote into none of its arguments, if it concerns a graph."""
+        """Record a call that wrote into none of its arguments, if it concerns a graph.
+
+        `start` is the sequence number that autograd would give to the next node before the call.
+        `result` is what the call returned.
+        """
         inputs, graphs = self.tape.read(tensors_in(args, kwargs))
         made = [result] if type(result) is Tensor else tensors_in((result,))
         is_exit = name in LEAVING_PYTORCH and any(one.follows_graph for one in inputs)
@@ -157,7 +161,8 @@ class CallRecorder(TorchFunctionMode):
     def _site(self, frame: FrameType | None, *, is_lost: bool) -> Site:
         """Return the context of a call: optimizer step, custom function and `no_grad()` block.
 
-        `is_lost` is whether the call lost a graph. Otherwise it wrote in place.
+        `frame` is the frame from which the call was made. `is_lost` is whether the call lost a
+        graph. Otherwise it wrote in place.
         """
         is_off = is_lost and not torch.is_grad_enabled()
         running = custom_function_frame(frame) if is_off else None
@@ -337,7 +342,10 @@ _CUTTING_FUNCTIONS = {"__deepcopy__", "sample", "state_dict"}
 
 
 def _library_function(frame: FrameType | None) -> str | None:
-    """Return the running PyTorch function that detaches its results, such as `sample`; or None."""
+    """Return the running PyTorch function that detaches its results, such as `sample`; or None.
+
+    `frame` is the innermost Python frame.
+    """
     while frame is not None and is_library_file[frame.f_code.co_filename]:
         if frame.f_code.co_name in _CUTTING_FUNCTIONS:
             return frame.f_code.co_name.strip("_")

@@ -135,7 +135,10 @@ class Log:
         return self._flow[1]
 
     def note_content(self, number: int, tensor: torch.Tensor) -> None:
-        """Store a summary of a tensor that shares memory with an array, if its values changed."""
+        """Store a summary of a tensor that shares memory with an array, if its values changed.
+
+        `number` is the sequence number at this time.
+        """
         found = summary_of(_autograd.as_row(tensor))
         new = _autograd.storage_reference(tensor), [(number, found)]
         _, contents = self.contents.setdefault(_autograd.place_in_memory(tensor), new)
@@ -161,7 +164,7 @@ class Log:
                 kind.clear()
 
     def note_backward(self, one: Pass) -> None:
-        """Record a backward pass that ran without an error."""
+        """Record the backward pass `one`, which ran without an error."""
         self.has_failed = False
         self.training.note_backward(one.place)
         self.backwards[self.source_at(one.place), one.frees] = one
@@ -183,7 +186,8 @@ class Log:
     def note_switch(self, frame: FrameType | None, *, is_on: bool) -> None:
         """Record the line that disabled gradients, or remove it when its block ends.
 
-        Nested `no_grad()` blocks change nothing: the outer one counts.
+        `frame` is the frame that changed the setting, and `is_on` whether gradients are enabled
+        now. Nested `no_grad()` blocks change nothing: the outer one counts.
         """
         name, is_end = switch_of(frame)
         if is_end and is_on:
@@ -248,7 +252,7 @@ class Log:
     def given_to(self, number: int) -> tuple[Given, ...] | None:
         """Return the non-finite arguments of the call that created a node with a non-finite result.
 
-        For any other node, return None.
+        `number` is the sequence number of the node. For any other node, return None.
         """
         call = find_call(self.tape.calls, number)
         return None if call is None else self.given.get(call.start)

@@ -83,7 +83,8 @@ def part_of(frame: FrameType | None) -> tuple[str | None, Place | None]:
 def switch_of(frame: FrameType | None) -> tuple[str | None, bool]:
     """Return the call that disables gradients, and whether a block ends here.
 
-    The call is None if PyTorch itself disables them, as in ``sample()``.
+    `frame` is the innermost Python frame. The call is None if PyTorch itself disables gradients, as
+    in ``sample()``.
     """
     switch: str | None = "set_grad_enabled(False)"
     is_end = False

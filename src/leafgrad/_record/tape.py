@@ -230,7 +230,7 @@ class Tape:
         return outputs, recorded
 
     def _note_storage(self, value: Value, tensor: Tensor) -> None:
-        """Store the identity of the memory of a tensor, unless it is a parameter."""
+        """Store in `value` the identity of the memory of its tensor, unless it is a parameter."""
         inner = _autograd.without_wrappers(tensor)
         if type(tensor) is Parameter or _autograd.storage_identity(inner) is None:
             return
@@ -241,7 +241,7 @@ class Tape:
             value.address = array.address
 
     def note_array(self, value: Value) -> None:
-        """Record that a tensor was converted to an array that shares its memory."""
+        """Record that the tensor of `value` was converted to an array that shares its memory."""
         tensor = value()
         memory = None if tensor is None else _autograd.memory_address(tensor)
         if tensor is not None and memory is not None:

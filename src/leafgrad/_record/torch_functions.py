@@ -66,7 +66,10 @@ def tensors_in(args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> 
 
 
 def floats_in(value: object, depth: int = MAX_DEPTH) -> Iterator[float]:
-    """Yield the floating-point numbers in nested lists, tuples and dicts, a few levels deep."""
+    """Yield the floating-point numbers in nested lists, tuples and dicts, a few levels deep.
+
+    `value` is the outermost of these, or a number. `depth` is how many levels are left.
+    """
     if isinstance(value, float):
         yield value
     elif isinstance(value, list | tuple | dict) and depth:

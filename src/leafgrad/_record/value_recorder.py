@@ -91,7 +91,7 @@ class ValueRecorder(TorchFunctionMode):
         """Record the non-finite arguments of a call, unless a recorded call produced one of them.
 
         They are leaves, or results that unrecorded code has changed since. Tensors that the call
-        itself wrote into do not count.
+        itself wrote into do not count. `start` is the sequence number before the call.
         """
         given = {
             id(number): Given(f"{NUMBER}{number} in {name_of(func)}", lambda: None)
@@ -150,7 +150,10 @@ def _is_floating(tensor: Tensor) -> bool:
 
 
 def _is_as_bad(given: Tensor, made: TensorSummary) -> bool:
-    """Check whether an argument explains a non-finite result: it has NaN, or the same infinity."""
+    """Check whether an argument explains a non-finite result: it has NaN, or the same infinity.
+
+    `given` is the argument, and `made` describes the result.
+    """
     found = summary_of(given) if _is_floating(given) else None
     return found is not None and found.not_finite in {"NaN", made.not_finite}
 

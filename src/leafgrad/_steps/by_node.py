@@ -44,7 +44,11 @@ def _backward(graph: Graph) -> Iterator[tuple[Step, Sign]]:
 
 
 def _step(kind: Kind, node: TracedNode, sentence: str, edge: int | None = None) -> Step:
-    """Return a step at a node."""
+    """Return a step at a node.
+
+    `kind` is what the step does. `edge` is the number of the edge that it uses; None if it uses
+    none.
+    """
     return Step(kind=kind, node=node.index, edge=edge, sentence=sentence)
 
 

@@ -67,7 +67,10 @@ def describe_pass(edge: TracedEdge, graph: Graph, *, is_first: bool) -> str:
 
 
 def _rule(node: TracedNode, edge: TracedEdge, graph: Graph) -> str:
-    """Return the formula of the local derivative and " = ", or "" if it or a name is unknown."""
+    """Return the formula of the local derivative and " = ", or "" if it or a name is unknown.
+
+    The derivative is that of the node's result with respect to the input that `edge` leads to.
+    """
     places = [edge.target, *(other.target for other in node.edges if other is not edge)]
     if node.name not in LOCAL or None in places:
         return ""
@@ -78,7 +81,8 @@ def _rule(node: TracedNode, edge: TracedEdge, graph: Graph) -> str:
 def _factor(node: TracedNode, edge: TracedEdge) -> str | None:
     """Return the gradient that was passed on, divided by the one that arrived, as text.
 
-    Return None unless both are single real numbers, and the one that arrived is finite and not 0.
+    `edge` is where it was passed on. Return None unless both are single real numbers, and the one
+    that arrived is finite and not 0.
     """
     match node.gradients, edge.gradient:
         case [arrived], left if arrived is not None and left is not None:

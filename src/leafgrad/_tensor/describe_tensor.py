@@ -135,7 +135,10 @@ def _reasons(
 
 
 def _variant(facts: TensorDescription) -> str:
-    """Return the name of a special case that may have its own sentences, or an empty text."""
+    """Return the name of a special case that may have its own sentences, or an empty text.
+
+    `facts` describes the tensor.
+    """
     if not (facts.dtype.is_floating_point or facts.dtype.is_complex):
         return "integer"
     if facts.shape is None and facts.requires_grad:

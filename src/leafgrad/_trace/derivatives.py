@@ -55,7 +55,10 @@ def pass_at(log: Log, number: int | None) -> int | None:
 
 
 def _derived(base: str, inputs: Sequence[str]) -> str:
-    """Return ``u_x`` for u and x, ``u_xx`` for u_x and x, and ``∇u`` for several inputs."""
+    """Return the name of the derivative of `base` with respect to `inputs`.
+
+    It is ``u_x`` for u and x, ``u_xx`` for u_x and x, and ``∇u`` for several inputs.
+    """
     if len(inputs) != 1 or not base:
         return f"∇{base}"
     return base + inputs[0] if "_" in base else f"{base}_{inputs[0]}"

@@ -58,7 +58,10 @@ def graph_inputs(
 
 
 def _constants(node: TracedNode, live: Node) -> Iterator[tuple[str, int]]:
-    """Yield the name and storage of each tensor that the node saved and that needs no gradient."""
+    """Yield the name and storage of each tensor that the node saved and that needs no gradient.
+
+    `live` is the autograd node that `node` describes.
+    """
     # Each floating-point input has an edge; the edge of one without a gradient has no target.
     has_free_edge = any(edge.target is None for edge in node.edges)
     saved = {

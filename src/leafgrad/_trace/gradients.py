@@ -88,7 +88,10 @@ def _check_weights(starts: Sequence[Output], weights: Sequence[object]) -> None:
 
 
 def _unit_gradient(start: Output) -> torch.Tensor:
-    """Return the gradient 1 for an output with a single real number; raise an error for others."""
+    """Return the gradient 1 for `start`, an output with a single real number.
+
+    Raise an error for other outputs.
+    """
     if isinstance(start, torch.Tensor) and start.numel() == 1 and not start.is_complex():
         return torch.ones_like(start, requires_grad=False)
     came = message("errors.grad-outputs.root-edge")
@@ -135,7 +138,7 @@ class _BackwardRecorder:
     def _add(
         self, end: _autograd.Edge, gradient: torch.Tensor
     ) -> tuple[TensorSummary | None, TensorSummary | None]:
-        """Add a gradient to the earlier gradients at the same output.
+        """Add a gradient to the earlier gradients that arrived at the edge `end`.
 
         Return the summaries of the gradient and of the sum.
         """

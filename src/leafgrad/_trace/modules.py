@@ -72,7 +72,11 @@ def _owner(names: tuple[str, ...]) -> str:
 def _users_of_parameters(
     kinds: Sequence[str], edges: Edges, leaf_names: LeafNames, roots: Collection[str]
 ) -> dict[int, str]:
-    """Map each node that uses parameters to the innermost module that contains all of them."""
+    """Map each node that uses parameters to the innermost module that contains all of them.
+
+    `kinds` contains the name of each node, and `edges` its edges. `leaf_names` contains the names
+    of each leaf, and `roots` the names of the outermost modules.
+    """
     # A tied parameter has several names: take the innermost module around all of its owners.
     owners = {
         place: reduce(_common_module, [name.rpartition(".")[0] for name in names])
@@ -111,7 +115,7 @@ def _repeat_last_known(modules: Iterable[str | None]) -> Iterator[str]:
 
 
 def _common_module(one: str, other: str) -> str:
-    """Return the path of the innermost module that contains two modules."""
+    """Return the path of the innermost module that contains the modules `one` and `other`."""
     if one == other:
         return one
     pairs = zip(one.split("."), other.split("."), strict=False)
@@ -159,7 +163,10 @@ def traced_modules(
 
 
 def _read(path: str, module: Module, parameters: Sequence[torch.Tensor]) -> TracedModule:
-    """Return a module as a value, with the number of its parameters and of the frozen ones."""
+    """Return a module as a value, with the number of its parameters and of the frozen ones.
+
+    `path` is the path of the module.
+    """
     frozen = [one for one in parameters if not _autograd.plain(one, "requires_grad")]
     is_overridden = type(module).forward is not Module.forward
     return TracedModule(

@@ -171,7 +171,11 @@ class GraphReader:
     def _read_log(
         self, log: Log, numbers: Sequence[int | None], edges: Sequence[Edges], modules: Roots
     ) -> tuple[list[Any], list[Any], Sequence[int | None]]:
-        """Return the recorded module, line and derivative order of each node, None if unknown."""
+        """Return the recorded module, line and derivative order of each node, None if unknown.
+
+        `numbers` contains the sequence number of each node, None if it has none, and `edges` its
+        edges.
+        """
         unknown: list[Any] = [None] * len(numbers)
         if not log:
             return unknown, unknown, unknown
@@ -187,7 +191,11 @@ class GraphReader:
     def _read_derivatives(
         self, log: Log, numbers: Sequence[int | None], paths: Sequence[str | None]
     ) -> Sequence[str | None]:
-        """Return the name of the derivative that each node helps to compute, None if unknown."""
+        """Return the name of the derivative that each node helps to compute, None if unknown.
+
+        `numbers` contains the sequence number of each node, None if it has none. `paths` contains
+        the path of its module; a node in a module helps to compute no derivative.
+        """
         if not any(call.roots for call in log.spans):
             return [None] * len(numbers)
         named = [(tensor, name) for name, tensor in self.tensors if name]

@@ -28,10 +28,11 @@ class Outcome(NamedTuple):
 
 
 def call(operator: Any, sample: Any, moving: str, x: Tensor, w: Tensor) -> list[Tensor]:
-    """Apply an operator to a sample of which some tensors move with the points x.
+    """Apply an operator to a sample, some of whose tensors depend on the points x.
 
-    Rows of a tensor move with rows of x ``(rows, 2)``, all of it with a single point ``(2,)``. As
-    ``w x + x**2`` moves it, no rule meets a series of degree 1 only. At x = 0 the sample is as in
+    `moving` says which: ``"all"``, ``"first"`` or all others. They are moved by ``w x + x**2``, so
+    that no series has only degree 1. Each row of a tensor depends on the same row of x ``(rows,
+    2)``. With a single point ``(2,)``, the whole tensor depends on it. At x = 0 the sample is as in
     the table, within the operator's domain.
     """
     count = 0
@@ -75,7 +76,10 @@ def cases(operator: Any, samples: int) -> Iterator[Any]:
 def outcomes(
     name: str, *, orders: Sequence[tuple[int, int]] = ORDERS, samples: int = SAMPLES
 ) -> Iterator[Outcome]:
-    """Compare the derivatives of the samples of an operator, and their gradients."""
+    """Compare derivatives and their gradients by both methods, for samples of an operator.
+
+    `orders` are the orders of the derivatives.
+    """
     operator = operators()[name]
     if torch.float64 not in operator.dtypes or name in ILL_CONDITIONED:
         return
@@ -100,7 +104,11 @@ def has_rows_of(result: Tensor, x: Tensor) -> bool:
 def difference(
     outputs: Tensor, x: Tensor, w: Tensor, orders: Sequence[tuple[int, int]]
 ) -> float | None:
-    """Return by how much derivatives and gradients of both methods differ, None without one."""
+    """Return how much derivatives and their gradients differ between Taylor and reverse mode.
+
+    Gradients are with respect to `x` and the weight `w`. Return None if one of the methods cannot
+    compute the derivatives `orders`.
+    """
     try:
         ours = [*higher_order_grad(outputs, x, [*orders], method="taylor")]
         ours.append(laplacian(outputs, x, method="taylor"))

@@ -13,7 +13,7 @@ def rows(*shape: int) -> Tensor:
 
 
 def column(rows: int = 5, low: float = 0.2, high: float = 1.7) -> Tensor:
-    """One column of points that requires grad."""
+    """Return one column of points that requires grad, with as many `rows`."""
     x = torch.linspace(low, high, rows, dtype=torch.float64)
     return x.unsqueeze(1).requires_grad_()
 
@@ -25,7 +25,10 @@ def table(rows: int = 5, columns: int = 2) -> Tensor:
 
 
 def mixed(results: Tensor) -> Tensor:
-    """Mix many channels of each row into one, in which a wrong one shows: each costs passes."""
+    """Return one channel that mixes all channels of `results`, so that fewer passes are needed.
+
+    A wrong channel makes the result wrong. One or two channels are returned as they are.
+    """
     count = results[0].numel()
     return results if count <= 2 else results.flatten(1) @ weights(count, 1)
 
@@ -37,7 +40,7 @@ def weights(*shape: int) -> Tensor:
 def gradients(
     results: Sequence[Tensor], sources: Sequence[Tensor], *, create_graph: bool = True
 ) -> tuple[Tensor, ...]:
-    """Differentiate the sum of squares of what carries a graph."""
+    """Return the gradients of the sum of the squares of `results`, zeros if none has a graph."""
     total = sum((result.square().sum() for result in results), torch.zeros(()))
     if not total.requires_grad:
         return tuple(torch.zeros_like(source) for source in sources)
@@ -52,7 +55,7 @@ def gradients(
 
 
 def assert_same(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> None:
-    """Compare to a part of the largest entry, or of one where all are smaller."""
+    """Check that both lists of tensors are equal, within 1e-12 of the largest entry or of 1."""
     for one, other in zip(ours, theirs, strict=True):
         scale = 1 + other.detach().abs().amax()
         torch.testing.assert_close(one / scale, other / scale, rtol=0, atol=1e-12)
@@ -66,7 +69,7 @@ def assert_same_thrice(
     *,
     times: int = 3,
 ) -> None:
-    """Compare values, gradients, and gradients of gradients."""
+    """Check that `ours` equals `theirs`, and also its gradients and their gradients."""
     other_sources = sources if other_sources is None else other_sources
     for _ in range(times - 1):
         assert_same(ours, theirs)
@@ -89,7 +92,10 @@ def assert_same_at_last(
     *,
     recorded: bool = False,
 ) -> None:
-    """Compare gradients, and gradients of gradients, by passes that record nothing."""
+    """Check that gradients of `ours` and their gradients are right without `create_graph`.
+
+    If `recorded` is true, also check them with `create_graph=True`.
+    """
     for is_last in (False, True):
         expected = gradients(theirs, sources, create_graph=not is_last)
         assert_same(gradients(ours, sources, create_graph=False), expected)

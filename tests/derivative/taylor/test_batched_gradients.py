@@ -32,7 +32,10 @@ first, last = nn.Linear(2, 4).double(), nn.Linear(4, 1).double()
 
 
 def network(activation: Callable[[Tensor], Tensor], weight: Tensor, x: Tensor) -> Tensor:
-    """Take the activation twice, so that the one is a first layer and the other is not."""
+    """Return the result of a network that uses an activation in its first layer and in a later one.
+
+    `weight` is the weight of the first layer.
+    """
     h = activation(functional.linear(x, weight, first.bias))
     result: Tensor = last(activation(h @ h.new_ones(4, 4).tril() / 2))
     return result
@@ -45,7 +48,7 @@ def one_by_one(results: Tensor, source: Tensor) -> Tensor:
 
 
 def at_once(results: Tensor, source: Tensor) -> Tensor:
-    """Give them by one pass."""
+    """Return the gradient of each result, from one pass with `is_grads_batched=True`."""
     units = torch.eye(len(results), dtype=results.dtype)
     (found,) = torch.autograd.grad(
         results, source, units, is_grads_batched=True, retain_graph=True, create_graph=True
@@ -54,7 +57,7 @@ def at_once(results: Tensor, source: Tensor) -> Tensor:
 
 
 def in_vmap(results: Tensor, source: Tensor) -> Tensor:
-    """Give them by a pass within `torch.func.vmap`."""
+    """Return the gradient of each result, from a pass within `torch.func.vmap`."""
 
     def gradient(unit: Tensor) -> Tensor:
         return torch.autograd.grad(results, source, unit, retain_graph=True)[0]

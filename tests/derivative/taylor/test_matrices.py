@@ -14,7 +14,7 @@ ORDERS = [(1, 0), (2, 0), (1, 1)]
 
 
 def diagonal(x: Tensor, size: int) -> Tensor:
-    """Make matrices whose determinant is the product of both columns."""
+    """Return matrices of this size whose determinant is the product of both columns of x."""
     ones = torch.ones(len(x), size - 2, dtype=x.dtype)
     return torch.cat([x, ones], 1).diag_embed()
 
@@ -131,7 +131,10 @@ def test_pseudoinverse_of_singular_matrix_has_right_derivatives() -> None:
 
 
 def log_psi(places: Tensor, weight: Tensor) -> Tensor:
-    """Return the logarithm of two determinants added up, for electrons in three dimensions."""
+    """Return the logarithm of a sum of two determinants, a wave function of electrons.
+
+    `places` are their positions in three dimensions.
+    """
     features = (places @ weight).tanh()
     mean = features.mean(1, keepdim=True).expand_as(features)
     orbitals = torch.cat([features, mean], -1) @ weight.new_ones(8, 8).triu().cos()

@@ -55,7 +55,7 @@ LIMITS = {
 
 
 def exact(name: str, order: int, inner: int, outer: int) -> list[Any]:
-    """Return the derivative of the scaled function at each point."""
+    """Return the derivative of this order of the scaled function at each point."""
     function = FUNCTIONS[name][1]
     with mpmath.workdps(50):
         factor = mpmath.mpf(2) ** (order * inner + outer)
@@ -78,7 +78,7 @@ def derivative(name: str, order: int, inner: int, outer: int, dtype: torch.dtype
 
 
 def error(ours: list[float], theirs: list[Any], dtype: torch.dtype) -> float:
-    """Give the largest error, in what the dtype rounds of the largest value."""
+    """Return the largest error of `ours`, in units of half an eps of the largest value."""
     info = torch.finfo(dtype)
     largest = min(max(map(abs, theirs)), mpmath.mpf(info.max))
     unit = max(largest * info.eps / 2, mpmath.mpf(info.tiny))

@@ -42,7 +42,7 @@ def vectors(x: Tensor) -> Tensor:
 
 
 def square(x: Tensor, size: int) -> Tensor:
-    """Make matrices of points, none near singular."""
+    """Return a matrix ``(size, size)`` for each point, none near singular."""
     factors = torch.linspace(-1, 1, 2 * size**2, dtype=x.dtype).reshape(2, -1)
     matrix = (x @ factors).sin().reshape(*x.shape[:-1], size, size)
     return matrix / size + torch.eye(size, dtype=x.dtype)
@@ -75,7 +75,7 @@ def written_and_read(x: Tensor, w: Tensor) -> Tensor:
 
 
 def point(x: Tensor, w: Tensor) -> Tensor:
-    """Make complex numbers whose real and imaginary part both move, none near zero."""
+    """Return complex numbers that depend on x and the weight w, none near zero."""
     return torch.complex((w * x).sin(), x * x * w + 0.3)
 
 
@@ -90,12 +90,15 @@ def of_complex(function: Callable[[Tensor], Tensor]) -> Function:
 
 
 def along_two(x: Tensor, w: Tensor) -> Tensor:
-    """Make a table for each row."""
+    """Return a matrix for each row of x, which also depends on the weight w."""
     return (w * x[:, :, None] * x[:, None] + x[:, :, None]).exp()
 
 
 def spectral_layer(x: Tensor, w: Tensor) -> Tensor:
-    """Keep and mix the low frequencies of a signal, as a Fourier neural operator does."""
+    """Keep and mix the low frequencies of a signal, as a Fourier neural operator does.
+
+    The signal depends on x and the weight w.
+    """
     signal = ((w * x).exp() @ MATRIX).sin()
     modes = torch.zeros(len(x), 3, dtype=torch.complex128)
     modes[:, :2] = torch.fft.rfft(signal)[:, :2] @ torch.complex(w, w * w).expand(2, 2)
@@ -104,7 +107,11 @@ def spectral_layer(x: Tensor, w: Tensor) -> Tensor:
 
 
 def attended(x: Tensor, w: Tensor, moving: str, heads: int) -> Iterator[Any]:
-    """Make query, key and value of two heads with three tokens each, or of fewer they share."""
+    """Yield query, key and value of attention with three tokens each.
+
+    The query has two heads; key and value have as many `heads`. Those whose letters (q, k, v) are
+    in `moving` depend on x.
+    """
     for name in "qkv":
         count = 2 if name == "q" else heads
         h = x if name in moving else x.detach()
@@ -130,7 +137,7 @@ def attention_written_out(
 
 
 def separated(x: Tensor, w: Tensor) -> Tensor:
-    """Make symmetric matrices whose eigenvalues are apart."""
+    """Return symmetric matrices with distinct eigenvalues, which depend on x and the weight w."""
     matrix = w * square(x, 3)
     return matrix + matrix.mT + torch.diag(torch.tensor([0.0, 3.0, 7.0], dtype=x.dtype))
 
@@ -139,7 +146,7 @@ Draw = Callable[[Tensor], Tensor]
 
 
 def sent(function: Draw, given: Tensor, gradient: Tensor) -> Tensor:
-    """Send a gradient back through a function."""
+    """Return the gradient of `given`, if `gradient` is that of the function's result."""
     h = given if given.requires_grad else given.requires_grad_()
     (slope,) = torch.autograd.grad(function(h), h, gradient, create_graph=True)
     return slope
@@ -155,7 +162,10 @@ def slopes(function: Draw) -> list[Function]:
 
 
 def drawn(draw: Draw, x: Tensor, w: Tensor) -> Tensor:
-    """Draw something of a picture of each row, 4 channels of 4 by 6 pixels."""
+    """Apply `draw` to an image for each row, with 4 channels of 4 by 6 pixels.
+
+    The images depend on x and the weight w.
+    """
     factors = torch.linspace(-3, 3, 192, dtype=x.dtype).sin().view(2, 96)
     return draw((w * x @ factors).sin().view(-1, 4, 4, 6)).flatten(1)
 
@@ -166,7 +176,7 @@ def block(draw: Draw) -> Draw:
 
 
 def unpool(dim: int, size: tuple[int, ...], h: Tensor) -> Tensor:
-    """Keep the largest element of each patch and put zeros elsewhere."""
+    """Keep the largest element of each patch of this size, and set the others to zero."""
     pool, back = (getattr(functional, f"max_{name}pool{dim}d") for name in ("", "un"))
     result: Tensor = back(*pool(h, size, return_indices=True), size)
     return result

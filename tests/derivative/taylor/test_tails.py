@@ -234,7 +234,8 @@ def error(
 ) -> float:
     """Return how many units in the last place a derivative is off.
 
-    Where only a rounded result was saved, that is as if a point near zero was rounded like 1.
+    `found` is its value at `point`, and `right` has the exact derivatives of all orders. If an
+    operation saved only its rounded result, the unit is that of a point that was rounded like 1.
     """
     reach = max(abs(point), 1) if name in AS_NESTED else abs(point)
     unit = info.eps * (abs(right[order]) + reach * abs(right[order + 1]))

@@ -45,7 +45,10 @@ def overlaps(boxes: Sequence[Sides]) -> list[tuple[int, int]]:
 
 
 def collisions(boxes: Sequence[Sides], paths: Sequence[Sequence[Point]]) -> list[tuple[int, int]]:
-    """Return the links that cross a box."""
+    """Return a pair for each place where an arrow crosses a box: the numbers of both.
+
+    `paths` has the points of each arrow.
+    """
     edges = sorted(boxes, key=lambda edge: edge[1])
     tops = [edge[1] for edge in edges]
     tallest = max(bottom - top for _, top, _, bottom in boxes)

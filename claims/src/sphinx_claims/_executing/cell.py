@@ -67,7 +67,10 @@ def check_cell(cell: Cell, error: BaseException | None, capture: OutputCapture) 
 def declared_outputs(
     cell: Cell, error: BaseException | None, capture: OutputCapture, path: str
 ) -> Iterator[dict[str, Any]]:
-    """Yield the outputs to show for declared warnings and for a declared exception of `cell`."""
+    """Yield the outputs to show for declared warnings and for a declared exception of `cell`.
+
+    `path` is the path of the page.
+    """
     if cell.warns is not None:
         for warning in capture.warnings:
             text = describe(warning.message).partition(" (Triggered internally at ")[0]
@@ -83,7 +86,8 @@ def unexpected_error(
 ) -> Iterator[Problem]:
     """Yield a problem for an exception that `cell` does not declare.
 
-    Yield nothing if a false assert raised it, because `asserted` reports that already.
+    Yield nothing if a false assert raised it, because `asserted` reports that already. `path` is
+    the path of the page.
     """
     if error is None or cell.raises is not None:
         return

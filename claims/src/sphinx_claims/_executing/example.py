@@ -63,7 +63,10 @@ class ExampleRunner:
     def _compare(
         self, line: int, example: doctest.Example, flags: int, mode: str
     ) -> Iterator[Check]:
-        """Execute an example. Yield a check if it has an expected output, or if it fails."""
+        """Execute an example. Yield a check if it has an expected output, or if it fails.
+
+        `line` is the line of the example on the page.
+        """
         shown, error = self._execute(line, example, mode)
         message = "" if error is None else _last_lines(error)
         if isinstance(error, BaseExceptionGroup) and (wanted := _group_messages(example.want)):

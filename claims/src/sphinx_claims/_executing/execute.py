@@ -200,6 +200,8 @@ class PageRun:
 def _as_main(path: str, module: str | None = None) -> dict[str, object]:
     """Replace `__main__` by a new module with the names of `module`.
 
+    `path` becomes its `__file__`.
+
     Returns:
         The namespace of the new module.
     """

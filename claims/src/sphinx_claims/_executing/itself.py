@@ -52,7 +52,10 @@ def _compared(test: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
 
 
 def _is_same(left: ast.expr, other: ast.expr) -> bool:
-    """Return whether two expressions are equal and contain nothing that may change in between."""
+    """Return whether two expressions are equal and contain nothing that may change in between.
+
+    The expressions are `left` and `other`.
+    """
     return ast.unparse(left) == ast.unparse(other) and not any(
         isinstance(node, _CHANGING) for node in ast.walk(left)
     )

@@ -54,7 +54,8 @@ class Recorder:
     ) -> bool:
         """Record an assert and return whether it passed.
 
-        If it failed, call `operands` for the values of its parts.
+        `line` and `text` are its line and its code, and `test` is the value that must be true. If
+        it failed, call `operands` for the values of its parts.
         """
         passed = bool(test)
         found = "" if passed else _format_operands(operands)
@@ -66,7 +67,10 @@ class Recorder:
 
     @contextlib.contextmanager
     def calling(self, line: int, text: str) -> Iterator[None]:
-        """Record a call that raises an error if its check fails, such as `assert_allclose`."""
+        """Record a call that raises an error if its check fails, such as `assert_allclose`.
+
+        `line` and `text` are the line and the code of the call, which runs within the context.
+        """
         try:
             yield
         except BaseException:

@@ -83,7 +83,10 @@ def usual_kind() -> str:
 def _communicate(
     process: subprocess.Popen[bytes], order: tuple[Any, ...], timer: Timer
 ) -> tuple[Any, ...]:
-    """Send a process its job, and return the messages of the job. Start `timer` when it begins."""
+    """Send a process its job `order`, and return the messages of the job.
+
+    Start `timer` when the job begins.
+    """
     if process.stdin is None or process.stdout is None:
         raise ValueError("a process must have both pipes")
     with process.stdout as messages:

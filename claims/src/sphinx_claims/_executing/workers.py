@@ -119,7 +119,10 @@ def _kill(process: int | None) -> None:
 
 
 def _receive(messages: Connection, orders: Connection) -> Iterator[Any]:
-    """Yield messages until the pipe is closed or the job has ended."""
+    """Yield messages until the pipe is closed or the job has ended.
+
+    Something arrives in the pipe `orders` when the job has ended.
+    """
     while messages in wait([messages, orders]):
         try:
             yield messages.recv()

@@ -112,7 +112,7 @@ def excluded_line(site: SiteVerdict) -> str | None:
 
 
 def count_of(number: int, noun: str) -> str:
-    """Return a count with its noun, in the plural unless the count is 1."""
+    """Return `number` with its noun, in the plural unless the number is 1."""
     return f"{number} {noun}" + "s" * (number != 1)
 
 

@@ -52,7 +52,10 @@ def with_scope(page: Page, claim: Claim, default: DefaultScope) -> Claim:
 
 
 def scope_problems(item: Claim | Scope, default: DefaultScope, config: Config) -> Iterator[Problem]:
-    """Yield a problem for each word of a claim or page that the scope page does not define."""
+    """Yield a problem for each word of `item` that the scope page does not define.
+
+    `item` is a claim, or the scope of a page.
+    """
     words = item.words if isinstance(item, Scope) else item.scope
     known = default.outside | default.inside
     for word in words:

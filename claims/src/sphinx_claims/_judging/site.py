@@ -35,7 +35,10 @@ class SiteVerdict:
         return tuple(claim for page in self.pages for claim in page.claims)
 
     def claim_at(self, path: str, line: int) -> ClaimVerdict | None:
-        """Return the verdict on the claim whose sentence or evidence contains a line, or None."""
+        """Return the verdict on the claim whose sentence or evidence contains a line, or None.
+
+        `path` is the path of the page.
+        """
         for page in self.pages:
             claim = page.page.claim_of(line) if page.page.path == path else None
             if claim is not None:
@@ -43,7 +46,10 @@ class SiteVerdict:
         return None
 
     def with_problems(self, found: Iterable[tuple[str, Problem]]) -> Self:
-        """Return a copy of the verdict with more problems. A claim with a problem becomes false."""
+        """Return a copy of the verdict with more problems. A claim with a problem becomes false.
+
+        `found` contains these problems, each with the path of its page.
+        """
         places = {page.page.path: index for index, page in enumerate(self.pages)}
         problems = sorted(
             dict.fromkeys((*self.problems, *found)),

@@ -78,8 +78,9 @@ def _pair(text: str) -> tuple[str, str] | None:
 def _unusable(key: str, text: str) -> str | None:
     """Return why the declaration `text` is invalid, or None if it is valid.
 
-    It must read `Type: pattern`, and the pattern must not match every message. For `may-print`, the
-    text is only a pattern.
+    `key` is the option that contains the declaration, such as `raises`. The text must read `Type:
+    pattern`, and the pattern must not match every message. For `may-print`, the text is only a
+    pattern.
     """
     name, _, pattern = (part.strip() for part in text.partition(":"))
     if key == "may-print":

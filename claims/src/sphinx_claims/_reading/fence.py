@@ -61,8 +61,9 @@ def read_fence(
 ) -> Iterator[Cell | Doctest | Escape | Problem]:
     """Yield what a block of code contains: examples, a cell, an `Escape` or a problem.
 
-    The block begins on `line`, and its fence on line `fence`. `python_fences` says how to treat
-    plain Python (see `Config`).
+    An `Escape` is code that is not executed. The block begins on `line`, and its fence on line
+    `fence`. `info` is the text after the fence, such as ``python``. `python_fences` says how to
+    treat plain Python (see `Config`).
     """
     language = info.partition(" ")[0].strip("{}.").lower()
     is_python = language in PYTHON

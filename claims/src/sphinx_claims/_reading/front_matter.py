@@ -46,7 +46,7 @@ def read_front_matter(text: str, line: int) -> Iterator[Scope | Problem]:
 def break_problems(text: str, line: int) -> Iterator[Problem]:
     """Yield a problem unless the text after `+++` is a JSON object.
 
-    MyST-NB reads it as settings.
+    `line` is the line of the `+++`. MyST-NB reads the text as settings.
     """
     try:
         is_mapping = isinstance(json.loads(text or "{}"), dict)

@@ -49,7 +49,10 @@ def read_page(file: Path, path: str, python_fences: str = "show") -> Page:
 
 
 def parse_page(text: str, path: str, context: Context | None = None) -> Page:
-    """Return the page with this text: its cells, examples, claims, headings and problems."""
+    """Return the page with this text: its cells, examples, claims, headings and problems.
+
+    `path` is the path of the page, for messages.
+    """
     if odd := _CONTROL.search(text):
         line = text.count("\n", 0, odd.start()) + 1
         message = f"a page must hold no control characters, and here is U+{ord(odd[0]):04X}"

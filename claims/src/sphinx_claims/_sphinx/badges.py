@@ -115,7 +115,7 @@ class ShowVerdicts(SphinxPostTransform):
     def _to_ledger(self, said: Sequence[nodes.Node], badge: nodes.Element) -> list[nodes.Node]:
         """Return the nodes of a badge, as a link to the ledger if there is one.
 
-        A badge in the ledger itself is not a link.
+        `said` contains the nodes. A badge in the ledger itself is not a link.
         """
         label = entry_label(*badge[_BADGE])
         ledger, _ = self.env.domains.standard_domain.anonlabels.get(label, (None, None))

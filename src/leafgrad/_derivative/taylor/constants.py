@@ -30,7 +30,7 @@ def make_once(make: Callable[[*Given], Made]) -> Callable[[*Given], Made]:
 
 @make_once
 def number(value: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return a Python number as a cached tensor without axes.
+    """Return the Python number `value` as a cached tensor without axes.
 
     Operations on it are faster than on the number, which PyTorch would convert each time.
     """

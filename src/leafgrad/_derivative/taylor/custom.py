@@ -119,8 +119,8 @@ def _cure(function: object) -> str:
 def _check_results(name: str, step: Step, given: Sequence[Series | None], found: object) -> Result:
     """Check what a rule returned, and convert it to a list of one series per output.
 
-    Each series is ``[K, *shape]``, or None for zero. `given` contains the series that the rule was
-    called with.
+    `found` is what it returned. Each series is ``[K, *shape]``, or None for zero. `given` contains
+    the series that the rule was called with.
     """
     outputs = step.results
     if found is None:
@@ -140,7 +140,7 @@ def _check_series(
 ) -> Series | None:
     """Return the series ``[K, *shape]`` of one result of a rule, or None for zero.
 
-    Raise an error if the result does not fit `output`.
+    Raise an error if the result does not fit `output`, or the series `given` to the rule.
     """
     shape = tuple(output.shape)
     words: dict[str, object] = {"function": name, "wanted": shape}

@@ -20,5 +20,5 @@ def wider(one: torch.dtype, two: torch.dtype) -> torch.dtype:
 
 
 def at_least(value: Tensor, dtype: torch.dtype) -> Tensor:
-    """Convert a tensor ``[*shape]`` to at least the precision of `dtype`. Its graph is kept."""
+    """Convert `value` ``[*shape]`` to at least the precision of `dtype`. Its graph is kept."""
     return value if value.dtype == dtype else value.to(wider(value.dtype, dtype))

@@ -148,7 +148,7 @@ class Taylor(NamedTuple):
 
         `asked` maps the index of a coefficient to its factorial, the factor between coefficient and
         derivative. If a coefficient overflows or underflows, the computation is repeated with
-        another scale.
+        another scale. `moved` lists the directions and columns along which to differentiate.
         """
         unsupported_if(_autograd.has_tangent(self.outputs), "tangent")
         # Compute with the first scale.
@@ -178,6 +178,7 @@ class Taylor(NamedTuple):
 
         This is the scale of `tried` if the coefficients `found` with it did not overflow or
         underflow, and a better scale otherwise. The coefficients are ``[K, *batch, *channels]``.
+        `moved` lists the directions and columns along which to differentiate.
         """
         if check.fits(found, tried.room):
             return tried.scale
@@ -191,7 +192,7 @@ class Taylor(NamedTuple):
         """Return a scale with which no coefficient overflows or underflows, chosen for each row.
 
         If a row has no such scale, a value itself is infinite or NaN, and the scale does not
-        matter.
+        matter. `moved` lists the directions and columns along which to differentiate.
         """
         tried = search(check.asked[max(check.asked)], algebra.order)
         rows = self.inputs.new_full(self.outputs.shape[: self.batch], -1, dtype=torch.long)
@@ -228,7 +229,8 @@ class Taylor(NamedTuple):
     def _units(self, moved: Moved, dtype: torch.dtype) -> Tensor:
         """Return the coefficients of the seed without scale, ``[n, *batch, *columns]``.
 
-        There is one for each index of first order: its direction, or the unit vector of its column.
+        The seed is the series of the inputs, where Taylor mode starts. There is one coefficient for
+        each index of first order in `moved`: its direction, or the unit vector of its column.
         """
         row, device = tuple(self.inputs.shape[self.batch :]), self.inputs.device
         units = _units(moved.columns, row, self.batch, dtype, device)
@@ -290,5 +292,5 @@ def _units(
 
 @lru_cache(maxsize=256)
 def _factorial(order: MultiIndex) -> int:
-    """Return alpha! for a multi-index: the product of the factorials of its entries."""
+    """Return alpha! for the multi-index `order`: the product of the factorials of its entries."""
     return math.prod(map(math.factorial, order))

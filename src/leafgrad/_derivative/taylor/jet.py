@@ -218,9 +218,9 @@ def _dims(value: Tensor, dim: int | Sequence[int] | None) -> list[int]:
 
 
 def _product_of_matrices(one: Jet, two: Jet) -> Series | None:
-    """Return the series ``[K, ..., a, c]`` of the product of two matrices. Batch axes broadcast.
+    """Return the series ``[K, ..., a, c]`` of the matrix product of `one` and `two`.
 
-    Return None if both series are None.
+    Batch axes broadcast. Return None if both series are None.
     """
     batch = torch.broadcast_shapes(one.value.shape[:-2], two.value.shape[:-2])
     x = one.series and one.series.broadcast((*batch, *one.value.shape[-2:]))
@@ -237,14 +237,14 @@ _set_value, _set_series = (vars(Jet)[name].__set__ for name in ("value", "series
 
 
 def add(one: Series | None, two: Series | None) -> Series | None:
-    """Return the sum ``[K, *shape]`` of two series. None stands for zero."""
+    """Return the sum ``[K, *shape]`` of the series `one` and `two`. None stands for zero."""
     if one is None or two is None:
         return two if one is None else one
     return one + two
 
 
 def multiply(one: Jet, two: Jet) -> Series | None:
-    """Return the series ``[K, *shape]`` of the product of two jets, None if it is zero.
+    """Return the series ``[K, *shape]`` of the product of `one` and `two`, None if it is zero.
 
     For jets a and b, coefficient k is ``a_0 b_k + a_k b_0 + sum_j a_j b_{k-j}``.
     """
@@ -440,7 +440,10 @@ def unit_of(value: Tensor) -> Tensor:
 
 
 def _binomials(value: Tensor, exponent: Number, order: int) -> list[Tensor]:
-    """Return ``binomial(exponent, d) value**(exponent - d)``, ``[*shape]``, from d = 1 on."""
+    """Return ``binomial(exponent, d) value**(exponent - d)``, ``[*shape]``, from d = 1 on.
+
+    The last d is `order`.
+    """
     degrees = range(1, order + 1)
     factors = [math.prod((exponent - k) / (k + 1) for k in range(degree)) for degree in degrees]
     pairs = zip(degrees, factors, strict=True)
@@ -448,7 +451,10 @@ def _binomials(value: Tensor, exponent: Number, order: int) -> list[Tensor]:
 
 
 def _whole_power(base: Jet, exponent: int) -> Jet:
-    """Return a jet to the power of a positive integer, elementwise, by repeated squaring."""
+    """Return the jet `base` to the power of a positive integer, elementwise.
+
+    It is computed by repeated squaring.
+    """
     result = base
     for digit in f"{exponent:b}"[1:]:
         result = result.to(result.value * result.value, partial(square, result.value))

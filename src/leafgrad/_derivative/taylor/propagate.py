@@ -72,7 +72,10 @@ def check_rules(path: _autograd.Path) -> None:
 def step_at(
     node: Node, edges: _autograd.Successors, dtype: torch.dtype, *, is_in_backward: bool = False
 ) -> Step:
-    """Return the `Step` with which the rule of a node is called. Its cache is empty."""
+    """Return the `Step` with which the rule of a node is called. Its cache is empty.
+
+    `edges` lead to the inputs of the node.
+    """
     return Step(
         node=node,
         successors=edges,
@@ -119,7 +122,7 @@ def results_of(rule: Rule, step: Step, inputs: Sequence[Series | None]) -> Seque
 
 
 def _check_real(parts: Iterable[Series | _autograd.TensorType | None]) -> None:
-    """Raise `Unsupported` if one of the series or results is complex."""
+    """Raise `Unsupported` if one of `parts`, which are series or results of a node, is complex."""
     for part in parts:
         if part is not None and part.dtype.is_complex:
             raise Unsupported("reason.complex")

@@ -34,16 +34,18 @@ class RangeCheck(NamedTuple):
     asked: Factorials
 
     def fits(self, found: Series, room: Room) -> bool:
-        """Check whether all rows of the series ``[K, *batch, *channels]`` satisfy the limits.
+        """Check whether all rows of the series `found` satisfy the limits in `room`.
 
-        Rows with NaN in the outputs always do.
+        The series is ``[K, *batch, *channels]``. Rows with NaN in the outputs always satisfy the
+        limits.
         """
         return self.fits_plainly(found, room) or bool(self.rows_that_fit(found, room).all())
 
     def fits_plainly(self, found: Series, room: Room) -> bool:
-        """Check quickly whether all coefficients ``[K, *batch, *channels]`` satisfy the limits.
+        """Check quickly whether all coefficients of `found` satisfy the limits in `room`.
 
-        This is stricter than `fits`: it makes no exception for small values or NaN.
+        The series is ``[K, *batch, *channels]``. This is stricter than `fits`: it makes no
+        exception for small values or NaN.
         """
         sizes = found.stack.detach().abs()
         lowest, highest = sizes.aminmax()
@@ -54,7 +56,7 @@ class RangeCheck(NamedTuple):
         return self._part(found.indices, sizes).min().item() >= room.lowest
 
     def rows_that_fit(self, found: Series, room: Room) -> Tensor:
-        """Return a mask ``[*batch]`` that is true for rows that satisfy the limits.
+        """Return a mask ``[*batch]`` that is true for rows of `found` within the limits in `room`.
 
         It is also true for rows with NaN in the outputs, because no scale can help there.
         """

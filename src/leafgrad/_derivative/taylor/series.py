@@ -180,7 +180,7 @@ class Series:
         return self + -other
 
     def plus_product(self, one: Series, two: Series) -> Series:
-        """Return this series plus the product of two others, ``sum_j a_j b_{k-j}``.
+        """Return this series plus the product of `one` and `two`, ``sum_j a_j b_{k-j}``.
 
         The values at order 0 are not part of the product. The result has the broadcast shape of the
         two factors.
@@ -200,8 +200,9 @@ class Series:
     def times_series(self, value: Tensor, other_value: Tensor, other: Series) -> Series | None:
         """Return the series of the product of two tensors, which have these values ``[*shape]``.
 
-        Return None unless both series have the same indices and these are the first indices of the
-        product. Then the caller must sum the parts of the product itself.
+        `value` belongs to this series, and `other_value` to `other`. Return None unless both series
+        have the same indices and these are the first indices of the product. Then the caller must
+        sum the parts of the product itself.
         """
         products = self.algebra.with_products(self.indices, other.indices)
         indices = _union(self.indices, products)
@@ -347,7 +348,7 @@ class Series:
 
 
 def together(one: Series, two: Series) -> tuple[Series, Series]:
-    """Return two series broadcast to the same shape and converted to the same dtype."""
+    """Return `one` and `two` broadcast to the same shape and converted to the same dtype."""
     if one.dtype != two.dtype:
         dtype = wider(one.dtype, two.dtype)
         one, two = one.changed(one.stack.to(dtype)), two.changed(two.stack.to(dtype))

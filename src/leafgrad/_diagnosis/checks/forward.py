@@ -81,7 +81,10 @@ def _tensor_arguments(step: TracebackType) -> dict[str, Tensor]:
 
 
 def _notes(module: nn.Module, root: nn.Module, given: dict[str, Tensor]) -> Iterator[str]:
-    """Yield notes about the module that failed: its path and its input tensors."""
+    """Yield notes about the module that failed: its path and its input tensors.
+
+    `given` contains these tensors, by parameter name.
+    """
     path = next((path for path, one in root.named_modules() if one is module), "")
     kind = repr(module) if len(repr(module)) < MOST_WORDS else type(module).__name__
     yield message("forward-failed.module", module=as_code(path) or type(root).__name__, kind=kind)
@@ -95,7 +98,10 @@ def _notes(module: nn.Module, root: nn.Module, given: dict[str, Tensor]) -> Iter
 
 
 def _features(module: nn.Module, given: dict[str, Tensor]) -> Iterator[Help]:
-    """Yield a help if the size of an input does not match ``in_features`` or the like."""
+    """Yield a help if the size of an input does not match ``in_features`` or the like.
+
+    `given` contains the input tensors, by parameter name.
+    """
     with _autograd.unobserved():
         sizes: Sequence[int] = next((one.shape for one in given.values()), ())
     is_batch = len(sizes) == 2 + len(getattr(module, "kernel_size", sizes[2:]))

@@ -39,7 +39,10 @@ def _vanishing(
     modules: Sequence[ModuleGradient],
     nodes: Sequence[TracedNode],
 ) -> Diagnosis:
-    """Return the finding about vanishing gradients, with the remedies that the model lacks."""
+    """Return the finding about vanishing gradients, with the remedies that the model lacks.
+
+    `found` contains the modules in which the gradient vanishes.
+    """
     drop = next((node for node in nodes if _drops_in_normalising(node)), None)
     operations = {own_operation(node) for node in nodes}
     missing = [name for name, signs in REMEDIES.items() if signs.isdisjoint(operations)]
@@ -59,7 +62,10 @@ def _vanishing(
 
 
 def _slots(found: Sequence[ModuleGradient], modules: Sequence[ModuleGradient]) -> dict[str, Any]:
-    """Return the modules and the ratio that the message about gradient sizes names."""
+    """Return the modules and the ratio that the message about gradient sizes names.
+
+    `found` contains the modules in which the gradient vanishes or explodes.
+    """
     head = next((one.module for one in modules if one.ratio is not None), "")
     ratio = f"{found[-1].ratio:.1e}"
     first, last, head = map(as_code, (found[0].module, found[-1].module, head))

@@ -117,7 +117,8 @@ def find_bad_values(situation: Situation) -> Iterator[Diagnosis]:
 def _not_checked(situation: Situation, variant: str, error: str) -> Diagnosis:
     """Return a finding that the trial backward pass failed.
 
-    `backward()` will fail too, unless the reason is the trial itself.
+    `variant` is that of the message, and `error` the error as text. `backward()` will fail too,
+    unless the reason is the trial itself.
     """
     if error.startswith("torch.utils.checkpoint: "):
         nodes = [block[0] for block in _autograd.checkpointed_blocks(situation.live)]
@@ -240,7 +241,10 @@ def _in_outputs(situation: Situation) -> Iterator[Diagnosis]:
 def _finding_of_call(
     operation: str, kind: NotFinite, source: Source | None, dtype: torch.dtype
 ) -> Diagnosis:
-    """Return the finding for a recorded call that produced NaN or infinity without a node."""
+    """Return the finding for a recorded call that produced NaN or infinity without a node.
+
+    `kind` is which of the two it produced.
+    """
     name = operation.strip("_").removeprefix("true").replace("_", "")
     return _finding("nan-value", name, kind, source, dtype)
 
@@ -289,7 +293,11 @@ _HALF = 2
 
 
 def _variant(way: Way, operation: str, kind: NotFinite, dtype: torch.dtype) -> str:
-    """Return which variant of the messages explains why an operation is not finite."""
+    """Return which variant of the messages explains why an operation is not finite.
+
+    `way` is the code of the finding: ``nan-value`` or ``nan-gradient``. `kind` is ``"NaN"`` or
+    ``"infinity"``.
+    """
     is_half = dtype is torch.float16
     shared = LIKE.get(operation, operation)
     if way == "nan-value":

@@ -108,7 +108,10 @@ def _are_explained(leaves: Sequence[TracedNode], situation: Situation) -> bool:
 def _finding(
     origin: Origin, leaves: Sequence[TracedNode], nodes: Nodes, situation: Situation
 ) -> Diagnosis:
-    """Return the finding about leaves whose gradients became zero at the same node."""
+    """Return the finding about leaves whose gradients became zero at the same node.
+
+    `origin` describes this node.
+    """
     names = [leaf.leaf_name for leaf in leaves if leaf.leaf_name]
     names = names or [f"node {leaf.index}" for leaf in leaves]
     factor = None if origin.maker is None else _zero_leaf_beside(origin.maker, nodes)
@@ -136,7 +139,10 @@ def _finding(
 
 
 def _without_dead_units(at: Source | None) -> tuple[Edit, ...]:
-    """Return the edit that replaces the only ``nn.ReLU()`` of a file by ``nn.LeakyReLU()``."""
+    """Return the edit that replaces the only ``nn.ReLU()`` of a file by ``nn.LeakyReLU()``.
+
+    `at` is a line of the file. There is no edit if the file has none or several.
+    """
     nodes = () if at is None else ast.walk(parse(at.file))
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     found = [call for call in calls if ast.unparse(call.func).rpartition(".")[2] == "ReLU"]
@@ -149,7 +155,8 @@ def _without_dead_units(at: Source | None) -> tuple[Edit, ...]:
 def _variant(origin: Origin, nodes: Nodes) -> tuple[str, str]:
     """Return the variant of the messages that explains the zeros, and a place as text.
 
-    The place is that of the node whose result of zeros caused them; empty if there is none.
+    `origin` is the node at which the gradient became zero. The place is that of the node whose
+    result of zeros caused this; it is empty if there is no such node.
     """
     node = origin.maker
     if node is None or origin.by != "node":
@@ -356,7 +363,7 @@ def _is_constant(gradient: TensorSummary | None) -> bool:
 
 
 def _edges_into(nodes: Nodes, targets: Collection[int]) -> dict[int, list[TracedEdge]]:
-    """Return the edges along which gradients arrived at some nodes, by node."""
+    """Return the edges along which gradients arrived at the nodes `targets`, by node index."""
     arriving = defaultdict[int, list[TracedEdge]](list)
     for node in nodes:
         for edge in node.edges:

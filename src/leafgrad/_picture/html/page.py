@@ -148,7 +148,10 @@ def _footer(graph: Graph, *, has_modules: bool, can_fold: bool) -> Markup:
 
 
 def _scripts(facts: object, others: object) -> tuple[Markup, Markup]:
-    """Return the data of the first view as a JSON script, and the other views compressed."""
+    """Return the data of the first view as a JSON script, and the other views compressed.
+
+    `facts` is the data of the first view, and `others` that of the others.
+    """
     first = Markup(_json(facts).replace("<", "\\u003c"))
     packed = base64.b64encode(zlib.compress(_json(others).encode("utf-8"), 9)).decode("ascii")
     return (

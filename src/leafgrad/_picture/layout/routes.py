@@ -141,7 +141,10 @@ class Router(NamedTuple):
         return number if lane is None else -1 - lane
 
     def _aim(self, number: int, end: int) -> float:
-        """Return the x that an arrow heads for: its lane, or the box at its other end."""
+        """Return the x that an arrow heads for: its lane, or the box at its other end.
+
+        `number` is the number of the arrow, and `end` that of the box.
+        """
         return self.xs[self.tracks.of_edge.get(number, self.tracks.of_box[end])]
 
     def _x(self, box: int) -> float:

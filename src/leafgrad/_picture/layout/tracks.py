@@ -57,7 +57,10 @@ class Tracks:
 
 
 def tracks_of(boxes: Sequence[Extent], edges: Sequence[Edge], layers: Layers) -> Tracks:
-    """Return the columns of a drawing: the longest path, other paths, then lanes for arrows."""
+    """Return the columns of a drawing: the longest path, other paths, then lanes for arrows.
+
+    `edges` are the arrows between the boxes.
+    """
     builder = _TrackBuilder(boxes, edges, layers)
     trunk = max(range(len(boxes)), key=layers.height.__getitem__)
     for box in (trunk, *sorted(range(len(boxes)), key=layers.layer.__getitem__)):
@@ -145,7 +148,7 @@ class _TrackBuilder:
         return [number for number in bus if number not in self.laid.of_edge]
 
     def _bus(self, number: int) -> list[int]:
-        """Return all edges to the target of an edge that pass layers."""
+        """Return all edges that pass layers and lead to the same target as the edge `number`."""
         return self.buses[self.edges[number].target]
 
     def _span(self, number: int) -> int:

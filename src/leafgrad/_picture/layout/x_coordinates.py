@@ -22,7 +22,10 @@ GAP = 16.0
 
 
 def x_coordinates(edges: Sequence[Edge], tracks: Tracks) -> list[float]:
-    """Return the x of each column: 0 for the longest path, the others as near to it as possible."""
+    """Return the x of each column: 0 for the longest path, the others as near to it as possible.
+
+    `edges` are the arrows between the boxes.
+    """
     sides = _Sides(edges, tracks)
     xs = [0.0] * len(tracks.tracks)
     trunk, lowest = tracks.tracks[0], max(one.first + len(one.halves) for one in tracks.tracks)
@@ -67,9 +70,9 @@ class _Sides:
             ahead += [(branch, False) for branch in reversed(self.branches[number, -half])]
 
     def _attach(self, number: int) -> None:
-        """Record which column this one branches off from, and on which side.
+        """Record which column the column `number` branches off from, and on which side.
 
-        Also record whether it stands left or right of the trunk.
+        Also record whether it stands left or right of the trunk, the column of the longest path.
         """
         edge = self.tracks.tracks[number].edge
         parent = TRUNK if edge is None else self.tracks.of_box[self.edges[edge].source]
@@ -78,7 +81,10 @@ class _Sides:
         self.branches[parent, side].append(number)
 
     def _side(self, edge: int, parent: int, number: int) -> int:
-        """Return the side on which a column branches off, if possible towards its edge's target."""
+        """Return the side on which a column branches off, if possible towards its edge's target.
+
+        `number` is the number of the column, and `parent` that of the column it branches off from.
+        """
         target = self.tracks.of_box[self.edges[edge].target]
         here = self.half[parent]
         there = here if target in (parent, number) else self.half[target]

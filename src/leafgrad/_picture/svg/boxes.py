@@ -94,7 +94,10 @@ def draw(measured: MeasuredBox, position: Position, mark: str) -> Markup:
 
 
 def _outlines(measured: MeasuredBox, left: float, top: float, mark: str) -> Iterator[Markup]:
-    """Yield the rectangle of a box, and the ring around a root."""
+    """Yield the rectangle of a box, and the ring around a root.
+
+    `left` and `top` are the coordinates of its corner. `mark` is a CSS class, or empty.
+    """
     box, wide, high = measured.box, measured.width, measured.height
     is_from_outside = box.node.is_leaf or box.input is not None
     corner = min(high / 2, LEAF_CORNER) if is_from_outside else CORNER

@@ -134,12 +134,15 @@ def _box(class_: str, corner: float) -> Markup:
 
 
 def _letters(written: str, class_: str) -> Markup:
-    """Return letters with the look of a CSS class, as a sign."""
+    """Return the letters `written` with the look of a CSS class, as a sign."""
     return element("text", text(written), class_=class_, x=MIDDLE, y=4)
 
 
 def _scale(marks: Sequence[str]) -> Markup:
-    """Return a strip of one or several colours, as a sign."""
+    """Return a strip of one or several colours, as a sign.
+
+    `marks` contains the CSS class of each colour.
+    """
     wide = 28 / max(len(marks), 1)
     parts = enumerate(f"box {mark}" for mark in marks)
     return Markup("".join(rect(part, MIDDLE - 14 + wide * n, -7, wide, 14, 0) for n, part in parts))

@@ -186,7 +186,8 @@ def _arrows(
 ) -> Iterator[Markup]:
     """Yield the lines of the arrows, then their heads.
 
-    Arrows that meet share a head. A gradient does not flow to an input, so its line has no head.
+    `paths` contains the points of each of the `edges`. Arrows that meet share a head. A gradient
+    does not flow to an input, so its line has no head.
     """
     is_free = [view[e.target].input is not None and not style.is_forward for e in edges]
     heads = dict.fromkeys(
@@ -209,7 +210,10 @@ def _curve(points: Sequence[Point], head: float) -> str:
 
 
 def _step(ends: tuple[Point, Point]) -> str:
-    """Return the SVG path command for one segment: a vertical line or a curve."""
+    """Return the SVG path command for one segment: a vertical line or a curve.
+
+    `ends` are its two end points.
+    """
     (x, y), (u, v) = ends
     if x == u:
         return f"V{coordinate(v)}"

@@ -122,7 +122,10 @@ class Composed(NamedTuple):
         return first, _sum(self.plan, terms, argument)
 
     def _terms(self, value: Tensor, count: int) -> list[Term]:
-        """Return at most `count` Taylor coefficients ``F_1``, ``F_2``, ..., each ``[*shape]``."""
+        """Return at most `count` Taylor coefficients ``F_1``, ``F_2``, ..., each ``[*shape]``.
+
+        They are those of the function F at `value`.
+        """
         derivatives = enumerate(islice(self.derivatives(value), count), start=1)
         outer, inner = self.outer, self.inner
         return [
@@ -133,9 +136,10 @@ class Composed(NamedTuple):
 def _sum(plan: Recurrence, terms: Sequence[Term], argument: Tensor) -> Tensor:
     """Return ``c_1 h + c_2 h**2 + ...``, ``[N, *shape]``, for the argument h, ``[n, *shape]``.
 
-    `terms` contains c_1, c_2 and so on, ``[*shape]``. If no operation is recorded or traced, all
-    terms are added in place to the returned stack. Then the last power is not computed:
-    ``c_m h**m`` is added as ``h (c_m h**(m-1))``.
+    `plan` lists the coefficients of both. `terms` contains c_1, c_2 and so on, ``[*shape]``. If
+    autograd does not record and no compiler traces the operations, all terms are added in place to
+    the returned stack. Then the last power is not computed: ``c_m h**m`` is added as ``h (c_m
+    h**(m-1))``.
     """
     (tensor, factor), *others = terms
     total = _pad(product_times(argument, tensor, factor), 0, plan.size)

@@ -93,7 +93,7 @@ class _Contract(Function):
 def _contract_into(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None
 ) -> Tensor:
-    """Do what `contract` does, with the same shapes, by in-place operations on a new stack."""
+    """Do what `contract` does, with the same arguments, by in-place operations on a new stack."""
     if _autograd.is_intercepted():
         return _contract_out_of_place(plan, slot, first, second, start)
     if start is None:
@@ -131,7 +131,7 @@ def vjp(
 def _contract_out_of_place(
     plan: Contraction, slot: int, first: Tensor, second: Tensor, start: Tensor | None
 ) -> Tensor:
-    """Do what `contract` does, with the same shapes, without in-place operations."""
+    """Do what `contract` does, with the same arguments, without in-place operations."""
     low, high = (other for other in range(3) if other != slot)
     if start is None:
         start = torch.zeros_like(first[:1] * second[:1])
@@ -211,7 +211,8 @@ def _send_back(
 ) -> Tensor:
     """Return the gradient ``[n, *shape]`` of a factor of `product`: a (slot 0) or b (slot 1).
 
-    `value`, ``[*shape]``, and `factor`, ``[n, *shape]``, belong to the other factor.
+    `value`, ``[*shape]``, and `factor`, ``[n, *shape]``, belong to the other factor. `plan` is that
+    of `product`, and `gradient` the gradient of its result.
     """
     return vjp(plan, slot, factor, gradient, start=gradient[: len(factor)] * value)
 
@@ -219,7 +220,7 @@ def _send_back(
 def _send_back_into(
     plan: Contraction, slot: int, value: Tensor, factor: Tensor, gradient: Tensor
 ) -> Tensor:
-    """Do what `_send_back` does, with the same shapes, by in-place operations on a new stack."""
+    """Do what `_send_back` does, with the same arguments, by in-place operations on a new stack."""
     out = gradient[: len(factor)] * value
     sums, left, right = StackViews(out), StackViews(factor), StackViews(gradient)
     add_products(sums, left, right, plan.table(slot, is_added=True))
@@ -227,7 +228,7 @@ def _send_back_into(
 
 
 def _multiply_into(plan: Contraction, one: Tensor, a: Tensor, two: Tensor, b: Tensor) -> Tensor:
-    """Do what `product` does, with the same shapes, by in-place operations on a new stack."""
+    """Do what `product` does, with the same arguments, by in-place operations on a new stack."""
     by_two, by_one = (common_shape(x.shape[1:], y.shape) for x, y in ((a, two), (b, one)))
     out = a.new_empty(plan.sizes[2], *common_shape(by_two, by_one))
     linear = out[: len(a)]
@@ -243,7 +244,8 @@ def elementwise_vjp(plan: Recurrence, slope: Tensor, gradient: Tensor) -> Tensor
     """Return the gradient of the argument of a function whose derivative is ``1 + slope``.
 
     The gradient is ``g_i + sum_j slope_j g_{i+j}``, ``[n, *shape]``, where g is `gradient`, that of
-    the function's result. `slope` and `gradient` are ``[N, *shape]``.
+    the function's result. `slope` and `gradient` are ``[N, *shape]``. `plan` is the plan that
+    computed the function.
     """
     return vjp(plan.product, 0, slope, gradient, start=plan.of_argument(gradient))
 

@@ -29,36 +29,36 @@ _LOGISTIC_IS_ZERO = 800.0
 
 
 def of_square(value: Tensor) -> Iterator[Term]:
-    """Yield the derivatives of the square, ``2 x`` and 2, elementwise."""
+    """Yield the derivatives of the square at `value`, elementwise: ``2 x`` and 2."""
     yield value, 2
     yield number(1.0, value.dtype, value.device), 2
 
 
 def of_cube(value: Tensor) -> Iterator[Term]:
-    """Yield the derivatives of the cube, ``3 x**2``, ``6 x`` and 6, elementwise."""
+    """Yield the derivatives of the cube at `value`, elementwise: ``3 x**2``, ``6 x`` and 6."""
     yield value * value, 3
     yield value, 6
     yield number(1.0, value.dtype, value.device), 6
 
 
 def of_sin(value: Tensor) -> Iterator[Term]:
-    """Yield the derivatives of sin, which are cos, -sin, -cos, sin and so on, elementwise."""
+    """Yield the derivatives of sin at `value`, elementwise: cos, -sin, -cos, sin and so on."""
     sine, cosine = value.sin(), value.cos()
     yield from cycle([(cosine, 1), (sine, -1), (cosine, -1), (sine, 1)])
 
 
 def of_cos(value: Tensor) -> Iterator[Term]:
-    """Yield the derivatives of cos, which are -sin, -cos, sin, cos and so on, elementwise."""
+    """Yield the derivatives of cos at `value`, elementwise: -sin, -cos, sin, cos and so on."""
     yield from islice(of_sin(value), 1, None)
 
 
 def of_sinh(value: Tensor) -> Iterator[Term]:
-    """Yield the derivatives of sinh, which are cosh, sinh and so on, elementwise."""
+    """Yield the derivatives of sinh at `value`, elementwise: cosh, sinh and so on."""
     yield from cycle([(value.cosh(), 1), (value.sinh(), 1)])
 
 
 def of_cosh(value: Tensor) -> Iterator[Term]:
-    """Yield the derivatives of cosh, which are sinh, cosh and so on, elementwise."""
+    """Yield the derivatives of cosh at `value`, elementwise: sinh, cosh and so on."""
     yield from islice(of_sinh(value), 1, None)
 
 
@@ -86,12 +86,18 @@ def of_asin(value: Tensor) -> Iterator[Term]:
 
 
 def of_acos(value: Tensor) -> Iterator[Term]:
-    """Yield the derivatives of arccos, elementwise: those of arcsin with the opposite sign."""
+    """Yield the derivatives of arccos at `value`, elementwise.
+
+    They are those of arcsin with the opposite sign.
+    """
     yield from ((tensor, -factor) for tensor, factor in of_asin(value))
 
 
 def of_erf(value: Tensor) -> Iterator[Term]:
-    """Yield the derivatives of erf, elementwise: ``2 / sqrt(pi) exp(-x**2)`` times polynomials."""
+    """Yield the derivatives of erf at `value`, elementwise.
+
+    They are ``2 / sqrt(pi) exp(-x**2)`` times polynomials.
+    """
     scale = 2 / math.sqrt(math.pi)
     value = value.clamp(-_NORMAL_IS_ZERO, _NORMAL_IS_ZERO)
     square = value * value
@@ -144,7 +150,10 @@ def of_mish(value: Tensor) -> Iterator[Term]:
 
 
 def _gated(value: Tensor, gates: Iterator[Tensor]) -> Iterator[Term]:
-    """Yield the derivatives of ``x g(x)``, elementwise. `gates` yields g and its derivatives."""
+    """Yield the derivatives of ``x g(x)``, elementwise, where x is `value`.
+
+    `gates` yields g and its derivatives.
+    """
     below = next(gates)
     for d, slope in enumerate(gates, start=1):
         yield torch.addcmul(below if d == 1 else below * d, value, slope), 1

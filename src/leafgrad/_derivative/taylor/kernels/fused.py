@@ -40,7 +40,10 @@ _WORTHWHILE = 1 << 17
 
 
 def is_near_one(number: float) -> bool:
-    """Check whether a factor is so close to one that its low powers are unlikely to overflow."""
+    """Check whether a factor is so close to 1 that its low powers are unlikely to overflow.
+
+    `number` is the factor.
+    """
     return 1 / _FAR <= abs(number) <= _FAR
 
 
@@ -292,9 +295,10 @@ def _record_backward(
 def _row_slices(layers: Layers, start: Tensor, tensors: Sequence[Tensor]) -> list[slice | None]:
     """Return slices of the rows, so short that their coefficients fit into the cache of a core.
 
-    Return ``[None]``, which means all rows at once, if slices do not help or are not possible: for
-    few rows, on other devices than a CPU, while a compiler traces the operations, or if a value
-    does not have the axes ``[*rows, columns]`` of the coefficients.
+    `start` contains the coefficients before the first layer. Return ``[None]``, which means all
+    rows at once, if slices do not help or are not possible: for few rows, on other devices than a
+    CPU, while a compiler traces the operations, or if a value does not have the axes ``[*rows,
+    columns]`` of the coefficients.
     """
     functions = [
         (layer.plan.size, value) for layer, value in zip(layers, tensors, strict=True) if layer

@@ -190,7 +190,10 @@ class Recurrence:
         return StackViews(out)
 
     def of_argument(self, stack: Tensor) -> Tensor:
-        """Return the coefficients of ``[N, *shape]`` that the argument has too, ``[n, *shape]``."""
+        """Return the coefficients of `stack` that the argument has too, ``[n, *shape]``.
+
+        The stack is ``[N, *shape]``, as that of the solution.
+        """
         count = len(self.argument)
         return stack if count == self.size else stack[:count]
 

@@ -211,7 +211,7 @@ def _places(span: Span, size: int) -> Sequence[int]:
 
 
 def common_shape(one: Sequence[int], two: Sequence[int]) -> Sequence[int]:
-    """Return the broadcast shape of two shapes, faster than `torch.broadcast_shapes`.
+    """Return the broadcast shape of `one` and `two`, faster than `torch.broadcast_shapes`.
 
     A shape mismatch is not checked here: the operation that follows reports it.
     """

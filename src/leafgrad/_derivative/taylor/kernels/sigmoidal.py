@@ -134,8 +134,8 @@ class Sigmoidal(NamedTuple):
         """Return ``sum_k f_k g_k``, ``[*shape]``, and the gradient of x, ``[n, *shape]``.
 
         This is the computation of `vjp`, one coefficient at a time, for a compiler that traces it.
-        `middle`, ``[*shape]``, is m, and `own`, ``[n, *shape]``, is the first term of the gradient
-        of x.
+        `middle`, ``[*shape]``, is m. `out` is the result, and `gradient` its gradient g. `own`,
+        ``[n, *shape]``, is the first term of the gradient of x.
         """
         dots, x = (TracedCoefficients(stack, len(stack)) for stack in (own[:1], own))
         y, g = TracedCoefficients(out, len(out)), StackViews(gradient)

@@ -62,7 +62,8 @@ def _threshold(step: Step, gradient: Series | None, _: Series | None) -> Series 
 def _softmax(step: Step, gradient: Series | None, result: Series | None) -> Series | None:
     """Return the gradient of a softmax's input, in its shape: ``s (g - sum(s g))``.
 
-    Here s is the softmax and g the gradient of s.
+    Here s is the softmax and g the gradient of s. `gradient` is the series of g, and `result` that
+    of s; None stands for zero.
     """
     dim, shares = step.result_dim(), step.jet("output", result)
     if result is None:

@@ -34,10 +34,10 @@ Factor = tuple[str, Series | None]  # the name under which its value is saved, a
 
 
 def product_of(step: Step, one: Factor, two: Factor) -> Series | None:
-    """Return the product of two factors, in the broadcast shape.
+    """Return the product of `one` and `two`, in the broadcast shape.
 
-    PyTorch saves the value of a factor only if the other factor needs a gradient. Other values are
-    not read.
+    Each is a `Factor`, a name and a series. PyTorch saves the value of a factor only if the other
+    factor needs a gradient. Other values are not read.
     """
     (left, x), (right, y) = one, two
     if x is None or y is None:
@@ -52,7 +52,7 @@ def _multiply(step: Step, x: Series | None, y: Series | None) -> Series | None:
 
 
 def _quotient_of(step: Step, one: Factor, two: Factor) -> Series | None:
-    """Return the quotient of two factors (see `Factor`), in the broadcast shape."""
+    """Return the quotient of `one` by `two` (see `Factor`), in the broadcast shape."""
     (dividend, x), (divisor, y) = one, two
     if y is not None:
         return multiply(step.jet(dividend, x), step.jet(divisor, y).reciprocal())

@@ -43,7 +43,7 @@ def _bessel(number: int, *, is_scaled: bool) -> Propagate:
 
 
 def _functions(value: Tensor, last: int, *, is_scaled: bool) -> list[Tensor]:
-    """Return the values of I_0 to I_last at `value`, each ``[*shape]``.
+    """Return the values of I_0 to I_m at `value`, each ``[*shape]``, where m is `last`.
 
     If `is_scaled` is true, they are multiplied by ``exp(-|x|)``.
     """
@@ -68,7 +68,10 @@ _SCALED: _Functions = (torch.special.i0e, torch.special.i1e)
 
 
 def _power_series(value: Tensor, m: int, terms: int) -> Tensor:
-    """Return I_m as the sum of ``(x / 2)**(2 k + m) / (k! (k + m)!)``, ``[*shape]``."""
+    """Return I_m as the sum of ``(x / 2)**(2 k + m) / (k! (k + m)!)``, ``[*shape]``.
+
+    `value` is x, and `terms` is the number of terms.
+    """
     half = value / 2
     square = half * half
     total = torch.ones_like(value)

@@ -82,7 +82,7 @@ def _exp2(step: Step, x: Series) -> Series:
 
 
 def _log_to_base(base: float) -> Propagate:
-    """Return the rule of a logarithm: ``log(a + h) - log(a) = log(1 + h / a)``."""
+    """Return the rule of a logarithm to `base`: ``log(a + h) - log(a) = log(1 + h / a)``."""
 
     def rule(step: Step, x: Series) -> Series:
         return jets.log_of(x.scaled(1 / step.tensor("self"))).scaled(1 / math.log(base))
@@ -133,7 +133,7 @@ def _power_of_tensor(step: Step, base: Series | None, exponent: Series | None) -
 def _binomials(value: Tensor, exponent: Tensor, order: int) -> list[Tensor]:
     """Return ``binomial(exponent, d) value**(exponent - d)``, ``[*shape]``, from d = 1 on.
 
-    For a nonnegative integer exponent, they are zero for all d above it.
+    The last d is `order`. For a nonnegative integer exponent, they are zero for all d above it.
     """
     coefficients, factor = [], torch.ones_like(exponent)
     for degree in range(1, order + 1):
@@ -244,7 +244,7 @@ def _log_add_exp(step: Step, x: Series | None, y: Series | None) -> Series | Non
 
 
 def _log_of_sum(one: Jet, two: Jet) -> Series | None:
-    """Return ``log(exp(x) + exp(y))``, in the broadcast shape.
+    """Return ``log(exp(x) + exp(y))``, in the broadcast shape. The jet `one` is x, and `two` is y.
 
     It is the integral of ``sigmoid(x - y) dx + sigmoid(y - x) dy``.
     """

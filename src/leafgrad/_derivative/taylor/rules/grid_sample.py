@@ -61,7 +61,10 @@ class _Axis(NamedTuple):
         return (grid + 1) * (self.size / 2) - 0.5
 
     def inside(self, place: Jet) -> Jet:
-        """Move positions outside the image into it, as the padding mode requires, elementwise."""
+        """Move positions outside the image into it, as the padding mode requires, elementwise.
+
+        `place` contains the positions along one axis.
+        """
         if self.padding == _ZEROS:
             return place
         if self.padding == _REFLECTION:
@@ -71,7 +74,10 @@ class _Axis(NamedTuple):
         return place.to(value.clamp(0, last), lambda series: series.masked(is_inside))
 
     def _reflect(self, place: Jet) -> Jet:
-        """Reflect positions at both ends until they are between them, elementwise."""
+        """Reflect positions at both ends until they are between them, elementwise.
+
+        `place` contains the positions along one axis.
+        """
         low, span = (0, self.size - 1) if self.aligns_corners else (-0.5, self.size)
         if span == 0:
             return Jet(torch.zeros_like(place.value), None)
@@ -98,7 +104,7 @@ class _Axis(NamedTuple):
     def _four(self, place: Jet) -> list[_Pixel]:
         """Return the four neighbours of each position ``[N, *points]``, with cubic weights.
 
-        Each neighbour is padded separately.
+        `place` contains the positions along one axis. Each neighbour is padded separately.
         """
         before = place.value.detach().floor()
         t = place - before

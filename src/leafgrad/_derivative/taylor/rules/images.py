@@ -88,8 +88,8 @@ def _by_place(
 ) -> Series:
     """Return a series whose pixels `move` selects or moves, by an index ``[..., *sizes]``.
 
-    `move` is called with the flattened pixels and the flattened index. `sizes` are the new sizes,
-    by default those of the index.
+    The last `count` axes are those of the image. `move` is called with the flattened pixels and the
+    flattened index. `sizes` are the new sizes, by default those of the index.
     """
     flat, places = x.full().flatten(-count), index.flatten(-count)
     stack = move(flat, places.expand(len(flat), *places.shape))

@@ -62,7 +62,8 @@ def _matrix_times_vector(
 ) -> Series | None:
     """Return the product ``[K, a]`` of a matrix ``[a, b]`` and a vector ``[b]``.
 
-    The vector is multiplied as a matrix with one column.
+    The vector is multiplied as a matrix with one column. `names` are the names under which PyTorch
+    saved the matrix and the vector, and `x` and `y` are their series.
     """
     column = None if y is None else y.viewed((*y.shape, 1))
     if column is None:
@@ -113,7 +114,7 @@ def _cross(step: Step, x: Series | None, y: Series | None) -> Series | None:
 
 
 def _cross_with_constant(x: Series, other: Tensor, dim: int) -> Series:
-    """Return the cross product of a series with a constant, in the broadcast shape."""
+    """Return the cross product of a series with the constant `other`, in the broadcast shape."""
     wide = x.broadcast(torch.broadcast_shapes(x.shape, other.shape))
     return wide.changed(torch.linalg.cross(wide.full(dim), other.unsqueeze(0), dim=dim))
 

@@ -60,7 +60,8 @@ def _determinant(step: Step, x: Series) -> Series | None:
 def _log_of_determinant(value: Tensor, x: Series) -> Series:
     """Return ``log det(A + H) - log det(A)``, ``[K, ...]``.
 
-    The trace of a product is computed from its diagonal only, without the whole product.
+    `value` is A, and `x` is the series H. The trace of a product is computed from its diagonal
+    only, without the whole product.
     """
     n = _times_inverse(value)(x)
     slope = n.weighted()
@@ -370,7 +371,10 @@ def _solve_recurrence(n: Series, start: Series, indices: Indices | None = None) 
 
 
 def stack_coefficients(like: Series, found: list[Tensor], indices: Indices) -> Series:
-    """Return a series of the coefficients in `found`, in the shape of `like`. There may be none."""
+    """Return a series of the coefficients in `found`, in the shape of `like`.
+
+    `indices` are their indices. There may be none.
+    """
     return like.changed(torch.stack(found) if found else like.stack[:0], indices=indices)
 
 
@@ -383,7 +387,7 @@ def minus_products(start: Any, left: list[Tensor], right: list[Tensor]) -> Any:
 
 
 def pairs_of(plan: Contraction) -> defaultdict[int, list[tuple[int, int]]]:
-    """Return a dict from the place of each product to the places of its pairs of factors.
+    """Return a dict from the place of each product in `plan` to the places of its pairs of factors.
 
     A place is the position of a coefficient in its stack.
     """

@@ -56,7 +56,8 @@ def _fill(clear: Clear) -> Callable[[Step, Series], Series]:
 def _expand_index(step: Step, stack: Tensor, dim: int) -> Tensor:
     """Return the saved index, expanded to ``[K, *shape of the index]``.
 
-    Raise `Unsupported` if its shape differs from the result's on any axis except `dim`.
+    K is the length of `stack`. Raise `Unsupported` if the shape of the index differs from the
+    result's on any axis except `dim`.
     """
     index = step.tensor("index")
     sizes = [*zip(index.shape, step.shape, strict=True)]
@@ -85,7 +86,7 @@ def _scatter(
 def _scatter_reduce(step: Step, base: Series | None, source: Series | None) -> Series | None:
     """Return ``[K, *shape]`` with the sum, mean or extreme of all elements written to a position.
 
-    Raise `Unsupported` for products.
+    The elements of `source` are written into `base`. Raise `Unsupported` for products.
     """
     kind, joins = step.saved("reduce"), step.saved("include_self")
     unsupported_if(kind == "prod", "multiplies")
@@ -124,12 +125,18 @@ def _index_put(step: Step, base: Series | None, source: Series | None) -> Series
 
 
 def _clear_by_index(step: Step, stack: Tensor, dim: int) -> Tensor:
-    """Return ``[K, *shape]`` with zeros at the saved positions of an axis (`index_fill`)."""
+    """Return `stack` ``[K, *shape]`` with zeros at the saved positions of the axis `dim`.
+
+    The node is one of `index_fill`.
+    """
     return stack.index_fill(dim, step.tensor("index"), 0)
 
 
 def _clear_by_places(step: Step, stack: Tensor, dim: int) -> Tensor:
-    """Return ``[K, *shape]`` with zeros at the elements that the index selects (`scatter`)."""
+    """Return `stack` ``[K, *shape]`` with zeros at the elements that the index selects.
+
+    The node is one of `scatter`, along the axis `dim`.
+    """
     index = step.tensor("index")
     return stack.scatter(dim, index.expand(len(stack), *index.shape), 0)
 

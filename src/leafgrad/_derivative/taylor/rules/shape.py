@@ -144,7 +144,7 @@ def concatenate(parts: Sequence[Series | None], sizes: Sequence[int], dim: int) 
 
 
 def _size_one_along(part: Series, dim: int) -> list[int]:
-    """Return the shape of the stack of a series, with size 1 along the axis `dim`."""
+    """Return the shape of the stack of the series `part`, with size 1 along the axis `dim`."""
     shape = list(part.stack.shape)
     shape[dim] = 1
     return shape

@@ -51,7 +51,10 @@ class Conflict(NamedTuple):
 
 
 def grouped(pairs: Iterable[tuple[object, Item]]) -> Iterator[list[Item]]:
-    """Yield lists of the items with equal keys, in the order of the first item of each."""
+    """Yield lists of the items with equal keys, in the order of the first item of each.
+
+    `pairs` contains a key and an item each.
+    """
     groups: dict[object, list[Item]] = {}
     for key, item in pairs:
         groups.setdefault(key, []).append(item)
@@ -87,7 +90,8 @@ def _conflicts(situation: Situation) -> Iterator[Conflict]:
 def _writes_since(situation: Situation, node: Node, row: _autograd.SavedFacts) -> tuple[Write, ...]:
     """Return the recorded writes to a tensor after a node saved it.
 
-    If PyTorch does not show the version that the node expects, return only the last write.
+    `row` describes the saved tensor. If PyTorch does not show the version that the node expects,
+    return only the last write.
     """
     log = situation.log
     if row.saved_version is not None or not row.current_version:
@@ -97,7 +101,11 @@ def _writes_since(situation: Situation, node: Node, row: _autograd.SavedFacts) -
 
 
 def _finding(situation: Situation, group: Sequence[Conflict]) -> Diagnosis:
-    """Return the finding about conflicts that one line caused."""
+    """Return the finding about conflicts that one line caused.
+
+    A conflict is a tensor that a node saved and that was changed in place afterwards. `group`
+    contains all conflicts of the line.
+    """
     group = sorted(group, key=lambda one: number_of(one.node))
     first = group[0]
     writes = max((one.writes for one in group), key=len)
@@ -124,7 +132,11 @@ def _finding(situation: Situation, group: Sequence[Conflict]) -> Diagnosis:
 
 
 def _notes(first: Conflict, *, is_sure: bool) -> list[str]:
-    """Return notes on which node saved the tensor and what wrote to it."""
+    """Return notes on which node saved the tensor and what wrote to it.
+
+    `first` is the oldest conflict of the finding. `is_sure` is false if a custom function saved the
+    tensor: its backward may not read it.
+    """
     saver, name = _autograd.node_name(first.node), first.saved.name
     writers = [one.within or one.operation for one in first.writes]
     notes = [
@@ -136,7 +148,11 @@ def _notes(first: Conflict, *, is_sure: bool) -> list[str]:
 
 
 def _variant(group: Sequence[Conflict], writes: Sequence[Write]) -> str:
-    """Return the variant of the messages that fits the write and the changed tensor."""
+    """Return the variant of the messages that fits the write and the changed tensor.
+
+    `group` contains the conflicts of the finding, and `writes` the longest list of writes among
+    them.
+    """
     saved, first = group[0].saved, writes[0] if writes else None
     if first is not None and first.within == "load_state_dict":
         return "loaded"
@@ -192,7 +208,10 @@ def find_changed_histories(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _finding_of_change(code: str, at: Source | None, saver: Source | None) -> Diagnosis:
-    """Return the finding about a tensor whose place in the graph changed after its use."""
+    """Return the finding about a tensor whose place in the graph changed after its use.
+
+    `at` is the line of the change, and `saver` the line of the use; None if unknown.
+    """
     return diagnosis(
         code,
         Severity.ERROR,

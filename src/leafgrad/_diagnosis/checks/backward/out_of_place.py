@@ -49,7 +49,11 @@ def _receiver(call: ast.Call) -> ast.expr | None:
 
 
 def do_out_of_place(source: Source | None, variant: str) -> tuple[Edit, ...]:
-    """Return the edit that makes a line create a new tensor; `()` if no exact edit is known."""
+    """Return the edit that makes a line create a new tensor; `()` if no exact edit is known.
+
+    `variant` is the variant of the in-place operation. Only assignments and some calls can be
+    edited.
+    """
     if source is None or variant not in {"", "entry", "entries", "argument"}:
         return ()
     statement, name = statement_at(source), changed_name(source)

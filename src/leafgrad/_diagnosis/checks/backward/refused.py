@@ -131,7 +131,7 @@ def find_parameters_ready_twice(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def without_reentrance(at: Source | None) -> tuple[Edit, ...]:
-    """Return the edits that replace each ``use_reentrant=True`` in a file."""
+    """Return the edits that replace each ``use_reentrant=True`` in the file of `at`."""
     if at is None:
         return ()
     found = [

@@ -84,13 +84,16 @@ class FreedGraph:
         )
 
     def _with_graph(self, variant: str, at: Source | None) -> tuple[Edit, ...]:
-        """Return the edit that keeps the graph of a gradient from which the loss was computed."""
+        """Return the edit that keeps the graph of a gradient from which the loss was computed.
+
+        `variant` is that of the finding, and `at` the call that freed the graph.
+        """
         newest = number_of(next(iter(self.graph)))
         is_gradient = variant == "by-grad" and newest >= self.passes[-1].number
         return pass_create_graph(at) if is_gradient else ()
 
     def _at(self, one: Pass) -> Source | None:
-        """Return the source line of a backward pass; None if unknown."""
+        """Return the source line of the backward pass `one`; None if unknown."""
         return self.situation.log.source_at(one.place)
 
     def _cause(self) -> tuple[str, Use | None]:

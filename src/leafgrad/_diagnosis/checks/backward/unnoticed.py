@@ -111,7 +111,11 @@ def _finding(
     *,
     variant: str = "",
 ) -> Diagnosis:
-    """Return the finding about all changes that one line made."""
+    """Return the finding about all changes that one line made.
+
+    `group` contains these changes, each of a tensor that a node had used before. `code` and
+    `variant` are those of the finding.
+    """
     at, known = group[0].at, situation.storage_names
     names = list(dict.fromkeys(known[one.storage] for one in group if one.storage in known))
     return diagnosis(

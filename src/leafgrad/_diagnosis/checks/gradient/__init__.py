@@ -127,7 +127,10 @@ WARNINGS = {
 def _lost_graph(
     situation: Situation, finder: CauseFinder, wanted: dict[str, Tensor], causes: Sequence[Cause]
 ) -> Diagnosis:
-    """Return the finding about outputs without a graph, with the place where they lost it."""
+    """Return the finding about outputs without a graph, with the place where they lost it.
+
+    `wanted` contains the parameters that should get a gradient, by name.
+    """
     names = [name for name, one in wanted.items() if _autograd.plain(one, "requires_grad")]
     tensors = [end for end in situation.outputs if isinstance(end, Tensor)]
     cuts = [cut for end in tensors for cut in finder.paths.cuts_before(end)]
@@ -148,7 +151,10 @@ CUTTING = {*CODES[CODES.index("collective") : CODES.index("custom-backward")]}
 def _finding(
     situation: Situation, cause: Cause, names: Sequence[str], severity: Severity
 ) -> Diagnosis:
-    """Return the finding about parameters that get no gradient for the same cause."""
+    """Return the finding about parameters that get no gradient for the same cause.
+
+    `names` are the names of these parameters.
+    """
     marks, original = [], first_name(cause.at)
     if cause.code == "frozen" and not _is_about(situation, cause.at, names[0] if names else ""):
         cause = cause._replace(at=None)
@@ -174,7 +180,10 @@ def _finding(
 
 
 def _is_about(situation: Situation, at: Source | None, name: str) -> bool:
-    """Return whether a line that freezes parameters may freeze this one, judging by its name."""
+    """Return whether a line that freezes parameters may freeze this one, judging by its name.
+
+    `at` is the line, and `name` the name of the parameter.
+    """
     roots = {name.partition(".")[0] for name in situation.modules}
     return "" in roots or first_name(at) in {name.partition(".")[0], *loop_variables(at)}
 

@@ -114,10 +114,10 @@ def edits_for(cause: Cause, name: str) -> Edits:
 
 
 def remove_call(_: Cause, at: Source, __: str) -> Edits:
-    """Return the edit that replaces ``x.detach()``, ``x.item()``, ``x.data`` or ``float(x)``.
+    """Return the edit that removes a call such as ``x.detach()``, so that ``x`` remains.
 
-    `x` replaces the call. There is no edit in ``nn.Parameter(x.data)``: calling `Parameter` cuts
-    the graph too.
+    `at` is the expression: ``x.detach()``, ``x.item()``, ``x.data`` or ``float(x)``. There is no
+    edit in ``nn.Parameter(x.data)``: calling `Parameter` cuts the graph too.
     """
     if line_text(at.file, at.line)[: at.column].endswith("Parameter("):
         return ()
@@ -132,7 +132,7 @@ def remove_call(_: Cause, at: Source, __: str) -> Edits:
 def stack(_: Cause, at: Source, __: str) -> Edits:
     """Return the edit that replaces ``torch.tensor([a, b])`` by ``torch.stack([a, b])``.
 
-    If the argument is not a list, the argument itself replaces the call.
+    `at` is the call. If the argument is not a list, the argument itself replaces the call.
     """
     match call_at(at):
         case ast.Call(args=[first, *_], func=ast.Attribute(value=module)) as call:
@@ -148,7 +148,10 @@ PLURAL = re.compile("s$|list")
 
 
 def read_parameters(_: Cause, at: Source, __: str) -> Edits:
-    """Return the edit that turns ``model.state_dict()`` into ``dict(model.named_parameters())``."""
+    """Return the edit that turns ``model.state_dict()`` into ``dict(model.named_parameters())``.
+
+    `at` is the call of `state_dict`.
+    """
     match call_at(at):
         case ast.Call(func=ast.Attribute(value=model, attr="state_dict"), args=[]) as call:
             return replace(at, call, f"dict({text_of(at, model)}.named_parameters())")
@@ -156,7 +159,7 @@ def read_parameters(_: Cause, at: Source, __: str) -> Edits:
 
 
 def pass_result(_: Cause, at: Source, __: str) -> Edits:
-    """Return the edit that replaces ``nn.Parameter(result)`` by ``result``."""
+    """Return the edit that replaces ``nn.Parameter(result)`` by ``result``. `at` is the call."""
     match call_at(at):
         case ast.Call(args=[first, *_]) as call:
             return replace(at, call, text_of(at, first))
@@ -164,7 +167,10 @@ def pass_result(_: Cause, at: Source, __: str) -> Edits:
 
 
 def find_new_parameter(at: Source | None) -> tuple[Source, bool] | None:
-    """Return the call in ``w = nn.Parameter(...)``, and whether ``w`` is in its argument."""
+    """Return the call in ``w = nn.Parameter(...)``, and whether ``w`` is in its argument.
+
+    `at` is a part of this statement. Return None if there is no such statement.
+    """
     match statement_at(at):
         case ast.Assign(targets=[target], value=ast.Call(func=made, args=[value]) as call) if at:
             if ast.unparse(made).endswith("Parameter"):
@@ -174,7 +180,10 @@ def find_new_parameter(at: Source | None) -> tuple[Source, bool] | None:
 
 
 def write_into_parameter(at: Source | None) -> Edits:
-    """Return the edit that replaces ``w = nn.Parameter(value)`` by ``w.data.copy_(value)``."""
+    """Return the edit that replaces ``w = nn.Parameter(value)`` by ``w.data.copy_(value)``.
+
+    `at` is a part of this statement.
+    """
     match statement := statement_at(at):
         case ast.Assign(targets=[target], value=ast.Call(args=[value])) if at is not None:
             return replace(at, statement, f"{text_of(at, target)}.data.copy_({text_of(at, value)})")
@@ -182,7 +191,7 @@ def write_into_parameter(at: Source | None) -> Edits:
 
 
 def avoid_reentrance(_: Cause, at: Source, __: str) -> Edits:
-    """Return the edit that passes ``use_reentrant=False`` to a checkpoint."""
+    """Return the edit that passes ``use_reentrant=False`` to a checkpoint. `at` is the call."""
     call = call_at(at)
     keywords = [] if call is None else call.keywords
     given = next((one for one in keywords if one.arg == "use_reentrant"), None)
@@ -192,7 +201,10 @@ def avoid_reentrance(_: Cause, at: Source, __: str) -> Edits:
 
 
 def draw_by_rsample(_: Cause, at: Source, __: str) -> Edits:
-    """Return the edit that replaces ``sample()`` by ``rsample()``; Bernoulli has no ``rsample``."""
+    """Return the edit that replaces ``sample()`` by ``rsample()``. `at` is the call.
+
+    There is none for Bernoulli, which has no ``rsample``.
+    """
     match call_at(at):
         case ast.Call(func=ast.Attribute(attr="sample")) as call:
             receiver, dot, arguments = text_of(at, call).rpartition(".sample(")
@@ -202,7 +214,10 @@ def draw_by_rsample(_: Cause, at: Source, __: str) -> Edits:
 
 
 def make_leaf_last(_: Cause, at: Source, __: str) -> Edits:
-    """Return the edit that moves ``requires_grad=True`` behind the last call of a chain."""
+    """Return the edit that moves ``requires_grad=True`` behind the last call of a chain.
+
+    `at` is the chain, such as ``torch.ones(2, requires_grad=True).cuda()``.
+    """
     node = node_at(at, ast.expr)
     text = "" if node is None else text_of(at, node)
     for setting in (", requires_grad=True", ".requires_grad_()"):
@@ -215,7 +230,10 @@ def make_leaf_last(_: Cause, at: Source, __: str) -> Edits:
 
 
 def retain_grad(_: Cause, at: Source, name: str) -> Edits:
-    """Return the edit that inserts ``h.retain_grad()`` below the line that computes ``h``."""
+    """Return the edit that inserts ``h.retain_grad()`` below the line that computes ``h``.
+
+    `at` is a part of that line, and `name` the name of the variable.
+    """
     match statement_at(at):
         case ast.Assign(targets=[ast.Name(id=target)]) if target == name:
             return insert(at, [f"{name}.retain_grad()"], below=True)
@@ -235,7 +253,7 @@ def line_that_freezes(log: Log) -> Source | None:
 
 
 def loop_variables(at: Source | None) -> set[str]:
-    """Return the variables of all `for` loops in a file."""
+    """Return the variables of all `for` loops in the file of `at`."""
     nodes = () if at is None else ast.walk(parse(at.file))
     return {ast.unparse(node.target) for node in nodes if isinstance(node, ast.For)}
 
@@ -244,13 +262,19 @@ OFF = re.compile(r"^[\w.\[\]()]+\.requires_grad(_\((requires_grad=)?| = )False\)
 
 
 def train_again(_: Cause, at: Source, __: str) -> Edits:
-    """Return the edit that replaces ``requires_grad_(False)`` by ``requires_grad_(True)``."""
+    """Return the edit that replaces ``requires_grad_(False)`` by ``requires_grad_(True)``.
+
+    `at` is on the line of the call.
+    """
     again = re.sub(r"(requires_grad.*)False", r"\1True", line_text(at.file, at.line))
     return (change_line(at.file, at.line, again),)
 
 
 def first_name(at: Source | None) -> str | None:
-    """Return the variable that an expression starts with, such as `model` in `model.fc.weight`."""
+    """Return the variable that an expression starts with, such as `model` in `model.fc.weight`.
+
+    `at` is the expression. Return None if it starts with a module of PyTorch.
+    """
     node = node_at(at, ast.expr)
     name = "" if node is None else re.split(r"\W", ast.unparse(node))[0]
     return None if name in {"", *MODULES} else name
@@ -276,9 +300,10 @@ def find_switch(cut: Source | None, switch: Source) -> tuple[bool, Source]:
 
 
 def record_again(cause: Cause, at: Source, _: str) -> Edits:
-    """Return the edits that let a line run while autograd records.
+    """Return the edits that let autograd track the operations of a line.
 
-    They move the line out of the ``no_grad()`` block, or remove the decorator or the call.
+    They move the line out of the ``no_grad()`` block, or remove the decorator or the call. `at` is
+    the line, and `cause` contains what disabled gradients.
     """
     decorator = _decorator_around(at)
     if decorator is not None:

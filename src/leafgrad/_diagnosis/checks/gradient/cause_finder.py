@@ -149,7 +149,10 @@ class CauseFinder:
         return Cause("unused", "", None, places)
 
     def _is_recorded(self, end: Output) -> bool:
-        """Return whether the computation of an output was recorded, so that no cut was missed."""
+        """Return whether the recording contains the computation of the output `end`.
+
+        Then no cut, a call at which its graph was lost, can be missing.
+        """
         number = _autograd.number_of(end) if isinstance(end, Tensor) else -1
         return self.log.source_of(number) is not None
 

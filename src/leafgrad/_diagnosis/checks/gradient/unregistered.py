@@ -36,7 +36,8 @@ class Holder(NamedTuple):
 def find_unregistered_leaves(situation: Situation, paths: Paths) -> Iterator[Diagnosis]:
     """Yield a finding for each attribute of a module that holds unregistered leaves.
 
-    Parameters that no module holds share one more finding.
+    `paths` contains the graph behind the outputs. Parameters that no module holds share one more
+    finding.
     """
     if not situation.modules:
         return
@@ -57,7 +58,11 @@ def find_unregistered_leaves(situation: Situation, paths: Paths) -> Iterator[Dia
 
 
 def _finding(holder: Holder, paths: list[str], use: Source | None) -> Diagnosis:
-    """Return the finding about an attribute that holds unregistered leaves."""
+    """Return the finding about an attribute that holds unregistered leaves.
+
+    `paths` are the names of the leaves, as in ``model.scales[0]``. `use` is the first line that
+    used one of them; None if unknown.
+    """
     at, edits = _assignment(holder)
     label = message("unregistered.use")
     return diagnosis(

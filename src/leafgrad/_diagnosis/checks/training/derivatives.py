@@ -75,6 +75,6 @@ def _is_stale(log: Log, tensor: Tensor, at: Source | None) -> bool:
 
 
 def _has_create_graph(at: Source | None) -> bool:
-    """Return whether a call has the argument ``create_graph``."""
+    """Return whether the call at `at` has the argument ``create_graph``."""
     call = call_at(at)
     return call is not None and any(one.arg == "create_graph" for one in call.keywords)

@@ -149,7 +149,11 @@ _LIST_AND_ARGUMENT = 2
 
 
 def _line_that_replaces(situation: Situation, names: list[str]) -> Source | None:
-    """Return the call that created a new parameter after the first backward pass."""
+    """Return the call that created a new parameter after the first backward pass.
+
+    `names` are the parameters that are not in the optimizer. The call must have created one of
+    them.
+    """
     log = situation.log
     first = min((one.number for one in log.backwards.values()), default=None)
     values = {log.tape.value_of(situation.parameters[name]) for name in names}
@@ -296,7 +300,7 @@ def _changes_input(write: Call, step: Call) -> bool:
 
 
 def _is_clipping(at: Source | None) -> bool:
-    """Return whether a line calls a function that clips gradients."""
+    """Return whether the line at `at` calls a function that clips gradients."""
     call = call_at(at)
     return call is not None and "clip_grad" in ast.unparse(call.func)
 

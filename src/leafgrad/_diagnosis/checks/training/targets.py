@@ -110,7 +110,7 @@ def _lines_to_detach(situation: Situation, leaves: dict[Node, str | None]) -> It
 
 
 def _columns(at: Source | None) -> object:
-    """Return a key that differs between two expressions even on the same line."""
+    """Return a key for the expression `at` that differs from others even on the same line."""
     return at and (at, at.column, at.end_column)
 
 
@@ -187,7 +187,11 @@ _RESHAPING = ("Unsqueeze", "View", "Slice", "Reshape", "UnsafeView")
 
 
 def _without_last_axis(at: Source | None, place: int) -> tuple[Edit, ...]:
-    """Return the edit that appends ``.squeeze(-1)`` to the prediction in a loss."""
+    """Return the edit that appends ``.squeeze(-1)`` to the prediction in a loss.
+
+    `at` is the expression of the loss. If it is a difference, `place` is 0 if the prediction is its
+    left side and 1 if it is the right one.
+    """
     match node_at(at, ast.expr):
         case ast.BinOp(left=left, right=right) if at:
             return append(marked(at, right if place else left), ".squeeze(-1)")
@@ -215,7 +219,10 @@ def find_probabilities_as_logits(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _without_activation(at: Source | None) -> tuple[Edit, ...]:
-    """Return the edit that replaces ``x.softmax(1)`` or ``torch.softmax(x, 1)`` by ``x``."""
+    """Return the edit that replaces ``x.softmax(1)`` or ``torch.softmax(x, 1)`` by ``x``.
+
+    `at` is the call.
+    """
     match call_at(at):
         case ast.Call(func=ast.Attribute(attr="softmax" | "sigmoid") as function) as call if at:
             is_library = ast.unparse(function.value).rpartition(".")[2] in MODULES
