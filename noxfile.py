@@ -65,6 +65,7 @@ def docs(session: nox.Session) -> None:
     """Verify every page, build the site, run its notebooks, and test the site in Chromium."""
     options = install(session, *OWN)
     build_site(session, *options)
+    session.run("python", ".ci/back_translations.py")
     if not options:  # options may select another Sphinx builder
         site = {"SITE": str(SITE.resolve())}
         session.run("pytest", *CORES, "--dist=loadfile", *LOOKED_AT, env=IN_TESTS | site)
