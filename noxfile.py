@@ -44,7 +44,7 @@ LIBRARY = ("--include=src/leafgrad/*", "--fail-under=100")
 PROVER = ("--include=claims/src/sphinx_claims/*", "--fail-under=90")
 CORES = ("--numprocesses=logical", "--maxprocesses=8")
 ON_ALL_CORES = (*CORES, "--dist=worksteal")
-ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # per process: more threads would compete
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}  # This applies to each process: more threads would compete.
 # Let tests write bytecode: otherwise each of their processes compiles all modules again.
 IN_TESTS = ONE_THREAD | {"PYTHONDONTWRITEBYTECODE": ""}
 NEWEST = "--upgrade"
@@ -173,7 +173,8 @@ def bench(session: nox.Session) -> None:
     """Run all benchmarks, which measure the figures quoted by the site and the README."""
     options = install(session, "bench", "peers")
     for benchmark in sorted(Path("benchmarks").glob("*.py")):
-        session.run("python", str(benchmark), *options)  # some only define what others import
+        # Some files only define what others import.
+        session.run("python", str(benchmark), *options)
 
 
 @nox.session(default=False)
@@ -236,7 +237,7 @@ def clean(session: nox.Session) -> None:
 
 def build_site(session: nox.Session, *options: str) -> None:
     """Build the site with Sphinx; treat warnings as errors and report all of them."""
-    shutil.rmtree(SITE, ignore_errors=True)  # so that removed pages disappear from the site
+    shutil.rmtree(SITE, ignore_errors=True)  # This removes deleted pages from the site.
     strict = ("--nitpicky", "--fail-on-warning", "--keep-going")
     jobs = f"--jobs={'auto' if sys.platform == 'linux' else 1}"  # Sphinx forks for several jobs
     for language, site in {"en": SITE, **translations()}.items():
@@ -306,7 +307,7 @@ def install(
     If the environment already contains exactly these, do nothing, so that repeated runs start at
     once. `project` adds both packages in editable mode.
     """
-    session.env["PYTHONUTF8"] = "1"  # on any system, because all our files are UTF-8
+    session.env["PYTHONUTF8"] = "1"  # All files of this project are UTF-8, on any system.
     chosen, options = chosen_torch(session.posargs)
     pin = pin_of(torch or chosen)
     wanted = nox.project.dependency_groups(nox.project.load_toml(PROJECT), *groups)

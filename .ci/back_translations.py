@@ -87,7 +87,7 @@ def cures(table: dict[str, object], path: str = "") -> Iterator[tuple[str, str]]
 
 
 def disagreements(english: str, back: str) -> Iterator[str]:
-    """Yield the name of each kind of word or fact that only one of two English texts has."""
+    """Yield the name of each kind of word or number that only one of two English texts has."""
     for name, words in SIGNS.items():
         found = (
             re.search(rf"\b(?:{words})(?!\w)", plain(one), re.IGNORECASE) for one in (english, back)

@@ -23,7 +23,8 @@ def run(module: str, *arguments: str) -> int:
     return subprocess.run([sys.executable, "-m", module, *arguments], check=False).returncode
 
 
-Path("pyproject.toml").write_text("[tool.claims]\n", "utf-8")  # hides any in a parent folder
+# This file hides any in a parent folder.
+Path("pyproject.toml").write_text("[tool.claims]\n", "utf-8")
 Path("docs").mkdir(exist_ok=True)
 Path("docs/conf.py").write_text('extensions = ["sphinx_claims"]\n', "utf-8")
 Path("docs/index.md").write_text(PAGE, "utf-8")

@@ -258,7 +258,8 @@ class Ensemble(nn.Module):
             {name.replace(".", "_"): t for name, t in stack_module_state(members)[0].items()}
         )
         self.names = [name for name, _ in members[0].named_parameters()]
-        self.members = [Perceptron(torch.tanh, depth=3).to("meta")]  # not a submodule
+        # The list keeps PyTorch from registering it as a submodule.
+        self.members = [Perceptron(torch.tanh, depth=3).to("meta")]
 
     def forward(self, x: Tensor) -> Tensor:
         state = {name: self.stacked[name.replace(".", "_")] for name in self.names}

@@ -31,7 +31,7 @@ from torch._inductor.decomposition import decompositions
 from leafgrad import higher_order_grad, laplacian
 
 Field = Callable[[Tensor], Tensor]
-Derivative = Callable[[Field, Tensor], Tensor]  # of a function at points
+Derivative = Callable[[Field, Tensor], Tensor]  # It takes a function and points.
 Run = Callable[[], object]
 
 LAPLACIAN = 0  # the order that stands for the Laplacian
@@ -227,7 +227,7 @@ def ways_to(order: int, model: nn.Module, x: Tensor, only: list[str]) -> dict[st
         try:
             run = make[name]()
             run()
-        except RuntimeError as error:  # a compiler failed
+        except RuntimeError as error:  # A compiler failed.
             print(f"no column for {name}: {error}")
             continue
         ways[name] = run

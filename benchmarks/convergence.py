@@ -28,7 +28,7 @@ from torch.func import functional_call, vmap
 from leafgrad import higher_order_grad
 
 RESULTS = Path(__file__).with_suffix(".json")
-WEIGHT = 100.0  # of the initial condition's loss; that of the equation's loss is 1
+WEIGHT = 100.0  # The weight of the initial condition's loss; that of the equation's loss is 1.
 POINTS, TIMES = 500, 101
 Field = Callable[[Tensor], Tensor]
 
@@ -60,7 +60,7 @@ class Method(NamedTuple):
     is_hard: bool = False
 
 
-STEPS = {"adam": 100, "lbfgs": 70, "gauss-newton": 5}  # per round
+STEPS = {"adam": 100, "lbfgs": 70, "gauss-newton": 5}  # The number of steps per round.
 METHODS = {
     "Adam": Method(("adam",), 20),
     "Adam, then L-BFGS": Method(),

@@ -70,7 +70,7 @@ def print_ratios(name: str, step: Step) -> None:
     after = []
     for _ in range(TURNS):
         before = seconds(step) + seconds(step)
-        with debug(first=10**9):  # records nothing, as after the first steps
+        with debug(first=10**9):  # With this, nothing is recorded, as after the first steps.
             after.append((seconds(step) + seconds(step)) / before)
     shown = ", ".join(f"{ratio:.1f}" for ratio in recorded)
     print(f"{name}: recorded steps {shown}; later steps {statistics.median(after):.3f}")

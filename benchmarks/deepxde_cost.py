@@ -264,7 +264,8 @@ class Example:
     width: int = 0
     depth: int = 0
     points: int
-    model: Callable[[], nn.Module] | None = None  # makes a network that is no perceptron
+    # A function that makes a network other than a perceptron.
+    model: Callable[[], nn.Module] | None = None
     rewritten: Callable[[Tensor, Tensor], list[Tensor]] | None = None  # by one call
 
     def network(self) -> nn.Module:

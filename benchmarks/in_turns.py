@@ -33,7 +33,7 @@ deepxde = peer("deepxde")
 
 Way = Callable[[nn.Module, Tensor], Tensor | None]
 Turns = Mapping[str, Sequence[float]]  # CPU milliseconds of each way, by round
-Launch = tuple[Any, tuple[Any, ...], dict[str, Any]]  # operation, args, kwargs
+Launch = tuple[Any, tuple[Any, ...], dict[str, Any]]  # An operation with its args and kwargs.
 PRODUCTS = {torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten.bmm.default}
 
 

@@ -43,7 +43,7 @@ class Case:
         """Return the operator's float64 outputs for the shifted input."""
         moved = self.moved(self.sample.input)
         with torch.random.fork_rng():
-            torch.default_generator.manual_seed(0)  # faster than torch.manual_seed
+            torch.default_generator.manual_seed(0)  # This is faster than `torch.manual_seed`.
             results = self.operator(moved, *self.sample.args, **self.sample.kwargs)
         results = results if isinstance(results, list | tuple) else [results]
         return [result for result in results if _is_plain(result)]

@@ -26,7 +26,7 @@ from torch import nn
 from leafgrad import GraphTrace, describe_tensor, trace_graph
 from tests.models import Run, run_lstm, run_resnet, run_transformer
 
-SECONDS = 6  # of CPU time for all rounds of one graph; the first round always ends
+SECONDS = 6  # The CPU time for all rounds of one graph. The first round always ends.
 MOST_ROUNDS = 31
 
 
@@ -259,7 +259,7 @@ def print_tensors() -> None:
 def main() -> None:
     """Print the tables chosen on the command line."""
     torch.set_num_threads(1)
-    gc.freeze()  # so that `gc.collect()` skips imported modules
+    gc.freeze()  # This makes `gc.collect()` skip imported modules.
     graphs = GRAPHS | HUGE
     chosen = sys.argv[1:] or [*graphs, "forms", "describe"]
     print_graphs({name: make for name, make in graphs.items() if name in chosen})

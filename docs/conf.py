@@ -27,7 +27,7 @@ gettext_compact = False  # one catalogue per page
 gettext_location = gettext_uuid = False  # line numbers would change with every edit
 
 extensions = [
-    "sphinx_claims",  # executes and verifies every page; sets up myst_nb
+    "sphinx_claims",  # This executes and verifies every page, and sets up `myst_nb`.
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "sphinx.ext.intersphinx",
@@ -61,7 +61,7 @@ exclude_patterns = ["_build", "_templates", "checks", "decisions"]
 templates_path = ["_templates"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
-nb_render_markdown_format = "myst"  # so that the output of a cell can be a table
+nb_render_markdown_format = "myst"  # This lets the output of a cell be a table.
 nitpicky = True
 # sphinx-autodoc-typehints still calls functions that Sphinx 10 will remove.
 warnings.filterwarnings(
@@ -69,7 +69,7 @@ warnings.filterwarnings(
 )
 
 smartquotes = False  # readers search for PyTorch's messages, with straight quotes
-default_role = "literal"  # for single backticks in docstrings
+default_role = "literal"  # This is the role of single backticks in docstrings.
 autodoc_member_order = "bysource"
 napoleon_numpy_docstring = False
 typehints_document_rtype_none = False
@@ -107,7 +107,8 @@ if html_baseurl:
     ogp_site_url = html_baseurl
 
 # The 404 page is shown at any address, so its links must start at the root.
-published = f"/{repository.partition('/')[2]}/".replace("//", "/")  # as on GitHub Pages
+# GitHub Pages uses the name of the repository as the path.
+published = f"/{repository.partition('/')[2]}/".replace("//", "/")
 notfound_urls_prefix = urlsplit(html_baseurl).path or published + place_of_language
 
 ogp_image, ogp_image_alt = "_static/card.png", "leafgrad: see what autograd sees"
@@ -128,12 +129,12 @@ MOVED = {  # removed pages, and where to redirect their addresses
     "tutorial/retain": "graph.html#keep-the-gradient-of-an-intermediate-tensor",
 }
 html_additional_pages = dict.fromkeys(MOVED, "moved.html")
-html_context = {  # for redirects and the language menu
+html_context = {  # Redirects and the language menu need these values.
     "moved": MOVED,
     "languages": [(code.replace("_", "-"), *about) for code, about in LANGUAGES.items()],
     "to_english": "../" if place_of_language else "",
 }
-toc_object_entries_show_parents = "hide"  # so that names do not wrap in the sidebar
+toc_object_entries_show_parents = "hide"  # This keeps names from wrapping in the sidebar.
 html_css_files = ["leafgrad.css"]
 html_js_files = [(script, {"defer": "defer"}) for script in ("sidebar.js", "search.js")]
 html_math_renderer = "mathml"

@@ -422,7 +422,7 @@ def random_program(seed: int) -> Count:
     with record() as recording:
         loss, kept = _run(chance, names, [*leaves.values()])
     for leaf in leaves.values():
-        if chance.random() < 0.05:  # too late or just in time
+        if chance.random() < 0.05:  # This may be too late or just in time.
             leaf.requires_grad_(not leaf.requires_grad)
     return compared(f"seed {seed}: {names}", loss, {**leaves, **kept}, recording)
 

@@ -54,7 +54,7 @@ def test_leaves_of_distributed_models_have_parameter_names(model: str, told: lis
 
 
 NOT_COUNTED = {
-    "parallel_and_of_no_number": 8  # saved as a Python number, which hooks do not see
+    "parallel_and_of_no_number": 8  # It is saved as a Python number, which hooks do not see.
 }
 
 

@@ -136,7 +136,7 @@ def test_trace_with_gradients_keeps_saved_tensors(writing: Any) -> None:
         assert torch.equal(numbers, tensor)
         assert tensor._version == version
     assert torch._functorch.config.donated_buffer
-    loss.backward()  # adds no gradient
+    loss.backward()  # The traces and the diagnosis have added no gradient.
     assert w.grad is not None
     assert torch.allclose(w.grad, eager, atol=1e-5)
 

@@ -127,7 +127,7 @@ CHINESE = read_messages("zh_CN")
 def test_chinese_message_has_the_slots_and_columns_of_the_english_one() -> None:
     for key, texts in CHINESE.items():
         assert slots_of(texts) == slots_of(ENGLISH[key]), key
-        if key.endswith("heading"):  # split at commas
+        if key.endswith("heading"):  # The text is split at commas.
             assert texts[0].count(", ") == ENGLISH[key][0].count(", "), key
 
 

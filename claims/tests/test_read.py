@@ -56,7 +56,7 @@ def test_page_that_cannot_be_read_is_reported_in_one_line(content: bytes, tmp_pa
     file = tmp_path / "page.md"
     file.write_bytes(content)
     limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(1000)  # which another test may have raised
+    sys.setrecursionlimit(1000)  # Another test may have raised the limit.
     try:
         (problem,) = read_page(file, "page.md").problems
     finally:

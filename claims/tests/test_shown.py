@@ -68,7 +68,7 @@ def told_in_chinese(build: Building, translation: str, *, accepted: bool = True)
 def test_reviewed_translation_is_shown_without_the_sentence(build: Building) -> None:
     page = told_in_chinese(build, CHINESE)
     assert '✓<span class="claim-word"> 成立</span>' in page
-    assert page.count("一加一等于2") == 2  # on the page and in its ledger
+    assert page.count("一加一等于2") == 2  # It appears on the page and in its ledger.
     assert "1 个论断，1 项检查" in page
     assert SENTENCE[:12] not in page
 
@@ -148,7 +148,8 @@ def test_shown_output_is_translated_but_checked_in_english(build: Building) -> N
     assert "one 1\nas text\n" in build.page()
     assert build(conf='claims_shown_with = {"WORDS": "de"}\n', index=SPOKEN) == (0, "")
     assert "eins 1\nas text\n" in build.page()
-    assert build.page().count("eins") == 3  # in the code, printed, and as the last value
+    # It appears in the code, in the output, and as the last value.
+    assert build.page().count("eins") == 3
 
 
 def test_notebook_output_has_the_text_for_readers_and_valid_fields_only() -> None:

@@ -75,7 +75,7 @@ def test_changed_fact_in_a_translation_is_reported(
         ("Two of them.", "两个。"),
         ("It takes 1,000 steps.", "需要1000步。"),
         ("The {term}`Leaf`.", "{term}`叶子 <leaf>`。"),
-        ("An {term}`edge`.", "{term}`边 <edge>`。"),  # a term without an entry
+        ("An {term}`edge`.", "{term}`边 <edge>`。"),  # The term has no entry.
         ("{py:func}`torch.add` adds.", "{py:func}`加法 <torch.add>`。"),
         ("It is −3.", "它是 -3。"),
         ("See $x ^ 2$.", "见 $x^2$。"),
@@ -222,7 +222,7 @@ def test_changed_or_reordered_code_in_prose_is_reported(reviewed: Config) -> Non
     assert "unreviewed" in line
     assert main(["review", "zh_CN", "docs/leaf.md", "--accept"]) == 0
     assert told(reviewed) == []
-    keep(catalogue_of(reviewed), CATALOGUE)  # unreviewed, in sentence order
+    keep(catalogue_of(reviewed), CATALOGUE)  # Unreviewed sentences are in the order of the page.
     assert len(told(reviewed)) == 1
 
 

@@ -33,7 +33,7 @@ def first_sentences(doctree: nodes.document) -> str:
                 if said and len(said + sentence) > LONGEST:
                     return said.rstrip(" :\uff1a")
                 said += sentence
-            said += "" if said[-1:] > "\u2e80" else " "  # no space after a Chinese sentence
+            said += "" if said[-1:] > "\u2e80" else " "  # Chinese has no space after a sentence.
     return said.rstrip(" :\uff1a")
 
 

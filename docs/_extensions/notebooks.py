@@ -114,7 +114,7 @@ def as_notebook(
     notebook.cells = [needs, *shown]
     notebook.metadata = nbformat.from_dict({"kernelspec": KERNEL})
     for number, cell in enumerate(notebook.cells):
-        cell.id = f"cell-{number}"  # so that each build writes the same file
+        cell.id = f"cell-{number}"  # This makes each build write the same file.
     return notebook
 
 

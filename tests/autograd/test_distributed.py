@@ -39,7 +39,7 @@ def told_of(parameters: list[torch.Tensor]) -> list[Any]:
 def test_sharded_parameter_is_found_through_its_gathered_leaf_in_the_graph(mesh: Any) -> None:
     model = sharded(mesh)
     parameters = [*model.parameters()]
-    assert told_of(parameters) == [None, None]  # it was never gathered
+    assert told_of(parameters) == [None, None]  # The parameter was never gathered.
     node = model(torch.ones(1, 4)).grad_fn
     leaves = [after.variable for after, _ in node.next_functions if hasattr(after, "variable")]
     found = told_of(parameters)

@@ -177,7 +177,7 @@ def assert_as_pytorch(outputs: Tensor, inputs: Tensor) -> None:
 def test_unseen_gradient_equals_gradient_of_pytorch(function: Callable[[Tensor], Tensor]) -> None:
     x = points()
     assert_as_pytorch(function(x), x)
-    result = x * 1.5  # not a leaf
+    result = x * 1.5  # It is not a leaf.
     assert_as_pytorch(function(result), result)
 
 

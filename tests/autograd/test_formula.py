@@ -179,7 +179,7 @@ def test_once_differentiable_operation_is_detected(name: str) -> None:
     graph = _autograd.walk([node_of(y)])
     once = [node for node in graph if _autograd.is_once_differentiable(node)]
     assert [_autograd.node_name(node) for node in once] == [name]
-    for _ in range(2):  # what was seen of kinds is remembered
+    for _ in range(2):  # The facts about each kind of node are cached.
         assert not _autograd.all_twice_differentiable(graph)
         assert _autograd.all_twice_differentiable([node for node in graph if node not in once])
     leaves: Any = [x for x in map(_autograd.leaf_variable, graph) if x is not None]

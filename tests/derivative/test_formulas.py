@@ -38,7 +38,7 @@ def test_listed_formula_is_wrong_in_this_pytorch(operator: str, node: str) -> No
     with quiet_table():
         verdict = next((each for each in verdicts([operator]) if each.wrong is not None), None)
     if node == "NativeBatchNormBackwardBackward0" and torch.__version__ >= "2.14.1":
-        assert verdict is None  # the formula is right since then, but still refused
+        assert verdict is None  # The formula is right since this version, but still refused.
         return
     assert verdict is not None
     (kind,) = (kind for kind in verdict.nodes if kind.name == node)

@@ -69,7 +69,7 @@ def test_write_into_result_changes_no_other_result(
     assert all(result._base is None for result in results)
     squares = [
         result.square() for result in results[1:]
-    ]  # these save results that are not written into
+    ]  # These nodes save results that are not written into.
     results[0].mul_(3)
     assert_same([results[0], *results[1:]], [expected[0] * 3, *expected[1:]])
     if create_graph:
@@ -121,7 +121,7 @@ def test_order_zero_of_unrecorded_outputs_is_not_treated_as_constant(zero: Any) 
 class Labelled(Tensor):
     """As a tensor of PINA's: what PyTorch computes from one is of this class and has no labels."""
 
-    labels: Any  # never set, so what reads it raises
+    labels: Any  # It is never set, so reading it raises an error.
 
     def clone(self, **options: Any) -> Tensor:
         return self.labels and super().clone(**options)

@@ -20,7 +20,7 @@ from tests.derivative.taylor.oracle import rows
 from tests.trace.operators.operators import operators
 
 EFFORTS = pytest.mark.parametrize("effort", [1, pytest.param(4, marks=pytest.mark.sweep)])
-LARGEST = 60  # most elements of an input or a result
+LARGEST = 60  # The maximum number of elements of an input or a result.
 
 
 # --- The proof and the derivatives of a program

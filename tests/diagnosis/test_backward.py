@@ -96,7 +96,8 @@ MAKING: dict[str, Callable[[torch.Tensor, torch.Tensor], list[torch.Tensor]]] = 
 }
 
 
-if hasattr(torch.utils.checkpoint._CheckpointFrame, "save_inputs"):  # else they are not shown
+# Without this method, the inputs of a checkpointed block are not shown.
+if hasattr(torch.utils.checkpoint._CheckpointFrame, "save_inputs"):
     MAKING["checkpoint"] = made_twice
 
 
@@ -307,7 +308,7 @@ def calls_of_diagnose(layers: int) -> int:
 
 
 def test_number_of_calls_in_diagnose_grows_linearly_with_the_graph() -> None:
-    calls_of_diagnose(2)  # what is read once
+    calls_of_diagnose(2)  # This is read only once.
     few, many = map(calls_of_diagnose, (25, 100))
     assert many < 5 * few
 

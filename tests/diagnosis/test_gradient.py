@@ -646,7 +646,7 @@ def test_sharded_parameters_are_matched_with_unsharded_ones() -> None:
         assert (found.code, found.subject) == ("not-reached", ("idle.weight", "idle.bias"))
         if hasattr(model, "set_reduce_scatter_unused_params"):
             model.set_reduce_scatter_unused_params(True)
-            model.idle(torch.ones(1, 4))  # put together once
+            model.idle(torch.ones(1, 4))  # The parameters of `idle` are gathered once.
             assert diagnose(model.used(torch.ones(1, 4)).sum(), model).ok
 
 

@@ -270,7 +270,7 @@ class Counts(Counter[tuple[str, str]]):
         for pair, code in outcome.predicted.items():
             agrees = pair in outcome.happened
             if pair[0] == "no step" and not agrees and ("moves", pair[1]) not in outcome.happened:
-                continue  # it has no gradient to step with
+                continue  # The parameter has no gradient to step with.
             self[code, "both" if agrees else "predicted"] += 1
             wrong += [] if agrees else [f"{outcome.title}: {code} about {pair}"]
         for pair in outcome.happened - outcome.predicted.keys():

@@ -100,5 +100,5 @@ def test_html_report_leaves_line_breaks_of_sentences_to_the_browser() -> None:
     (found,) = report
     page = report._repr_html_()
     assert found.headline in html.unescape(page)
-    assert found.headline not in str(report)  # where 80 columns break it
+    assert found.headline not in str(report)  # The text breaks it at 80 columns.
     assert page.count("white-space: pre-wrap") == 1 + len(found.help)

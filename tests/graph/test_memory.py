@@ -164,7 +164,7 @@ def offloaded() -> torch.Tensor:
 
 
 def recomputed() -> torch.Tensor:
-    x = leaf(4)  # not passed as an argument, which would be saved
+    x = leaf(4)  # As an argument of the block, it would be saved.
     result: torch.Tensor = checkpoint(lambda: x.exp().sin(), use_reentrant=False)
     return result
 

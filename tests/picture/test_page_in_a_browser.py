@@ -73,7 +73,7 @@ def test_page_opens_with_whole_graph_in_sight(
     page = opened(make, width, 844)
     assert page.ask(WHOLE)
     page.resize(width, 600)
-    page.until(WHOLE)  # fits until the user zooms
+    page.until(WHOLE)  # The picture fits until the user zooms.
     page.key("+")
     scale = page.ask("scale")
     page.resize(width, 400)

@@ -14,7 +14,7 @@ WORDS = (
     " fourth=4 quarter=4 fifth=5 fifths=5 tenth=10 thirtieth=30 hundredth=100"
 )
 ENGLISH = {word: int(number) for word, number in re.findall(r"(\w+)=(\d+)", WORDS)}
-ROUND = {100, 1000, 1_000_000}  # in English also of "hundreds of"
+ROUND = {100, 1000, 1_000_000}  # English also has "hundreds of".
 DIGITS = {digit: value for value, digit in enumerate("零一二三四五六七八九")} | {"两": 2}
 POWERS = {"十": 10, "百": 100, "千": 1000}
 NUMBER = "([一二三四五六七八九十百千万两]+)"

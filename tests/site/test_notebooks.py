@@ -235,4 +235,4 @@ def test_picture_is_an_image_that_untrusted_notebooks_show() -> None:
     assert html.startswith("<p>Before</p>")
     x = torch.tensor(2.0, requires_grad=True)
     steps = trace_graph(x.sin(), names={"x": x}, gradients=True).steps()
-    assert with_images(steps._repr_html_()) == steps._repr_html_()  # moved by a script
+    assert with_images(steps._repr_html_()) == steps._repr_html_()  # A script moves it.

@@ -190,7 +190,7 @@ def test_the_cheat_sheet_prints_on_one_sheet_of_a4(browser: Browser, address: st
         found.append(len(re.findall(rb"/Type\s*/Page\b", b64decode(printed))))
     sheets, others = found
     assert sheets == 1
-    assert others > 1  # counts the printed sheets
+    assert others > 1  # So the count notices further sheets.
 
 
 ERROR = "/how-to/backward-error.html"

@@ -117,8 +117,10 @@ def test_each_code_comment_is_a_separate_message() -> None:
 
 def test_docstring_blocks_are_marked_as_untranslatable() -> None:
     # Sphinx moves the content of an inline node with this attribute to the end of its parent.
-    field = nodes.paragraph("", "", nodes.inline("", "w", translatable=True))  # as Sphinx makes it
-    signature = desc_signature("", "", desc_sig_name("", "x"))  # also inline, and never translated
+    # Sphinx creates such a field.
+    field = nodes.paragraph("", "", nodes.inline("", "w", translatable=True))
+    # A signature also has an inline node, and is never translated.
+    signature = desc_signature("", "", desc_sig_name("", "x"))
     text = nodes.paragraph("", "", nodes.literal("", "y"), nodes.inline("", "z"))
     document = new_document("a.md")
     document += desc("", signature, desc_content("", text, field))

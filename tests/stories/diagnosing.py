@@ -58,7 +58,7 @@ class Stories(list[Story]):
 def report_on(program: Program) -> Report:
     """Run a program and return the report on it."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PyTorch warns of some, once in a process
+        warnings.simplefilter("ignore")  # PyTorch warns about some of them, once per process.
         loss, names, recording = program()
         return diagnose(loss, names, recording=recording, gradients=True)
 

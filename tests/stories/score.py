@@ -149,7 +149,7 @@ def _lacks(story: Story, found: Diagnosis, report: Report) -> Iterator[str]:
     said = {name for one in report if one.code == found.code for name in one.subject}
     said |= {name for one in found.consequences for name in one.subject} | {"loss"}
     text = str(report)
-    if found.code != "dead-term":  # whose subject is the term
+    if found.code != "dead-term":  # The subject of this finding is the term.
         missing = [name for name in story.names if name not in said and f"`{name}`" not in text]
     else:
         missing = [] if story.term in said else [f"{story.term}"]

@@ -122,7 +122,7 @@ class Story:
         lines, first = inspect.getsourcelines(self.broken)
         function = ast.parse(textwrap.dedent("".join(lines))).body[0]
         assert isinstance(function, ast.FunctionDef)
-        start = function.body[1].lineno - 1  # behind the docstring
+        start = function.body[1].lineno - 1  # The body begins after the docstring.
         return "".join(lines), len("".join(lines[:start])), first
 
     @property

@@ -144,8 +144,8 @@ def run_apart(scenario: Callable[[], None]) -> int:
     child = os.fork()
     if not child:
         scenario()
-        if not SURVIVORS:  # skips Python's shutdown, which takes longer than most scenarios
-            gc.collect()  # shutdown would also collect cycles
+        if not SURVIVORS:  # This skips Python's shutdown, which takes longer than most scenarios.
+            gc.collect()  # Python would also collect cycles at shutdown.
             os._exit(0)
         sys.exit()
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

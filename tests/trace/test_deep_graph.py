@@ -24,7 +24,7 @@ def exits() -> dict[str, int]:
     unworried = [
         "-W",
         "ignore::DeprecationWarning",
-    ]  # about fork in a process with threads; there are none
+    ]  # Python warns about fork in a process with threads, but there are none.
     command = [*PYTHON_ON_A_SMALL_STACK, *unworried, str(DEEP_GRAPHS)]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     assert run.stderr == ""

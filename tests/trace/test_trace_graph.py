@@ -417,5 +417,6 @@ def test_graph_of_any_kind_of_tensor_is_traced(kind: str) -> None:
     assert {node.dtype for node in trace.nodes} == {x.dtype}
     assert {node.device for node in trace.nodes} == {x.device}
     assert [leaf.leaf_name for leaf in trace.leaves] == ["x"]
-    saved = [saved for saved in trace.saved if "._" not in saved.name]  # of the wrapped tensor
+    # Leave out the tensors inside a wrapper.
+    saved = [saved for saved in trace.saved if "._" not in saved.name]
     assert [(saved.state, saved.shape) for saved in saved] == [("live", shape)] * 2

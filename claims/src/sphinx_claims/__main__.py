@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sphinx_claims._config import install_hint
 
-INTERRUPTED, NO_READER = 130, 141  # the exit codes of shells for SIGINT and SIGPIPE
+INTERRUPTED, NO_READER = 130, 141  # Shells use these exit codes for SIGINT and SIGPIPE.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

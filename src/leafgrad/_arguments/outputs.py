@@ -24,7 +24,7 @@ def iter_outputs(outputs: object) -> Iterator[Output]:
     other: tuple[str, object] | None = None
     has_output = False
     ahead: list[tuple[str, Any]] = [("outputs", outputs)]
-    met: dict[int, object] = {}  # keeps containers alive, so that no id is reused
+    met: dict[int, object] = {}  # It keeps containers alive, so that no id is reused.
     while ahead:
         place, item = ahead.pop()
         inside = _inside(place, item)

@@ -67,7 +67,11 @@ _ENTRY: Any = getattr(torch.utils.checkpoint, "_VersionWrapper", ())
 
 
 def _checkpoint_frames(unpack_hook: Any, holder: object) -> Iterator[Any]:
-    """Yield the frame of a block if `holder` is the last of its holders that is still alive."""
+    """Yield the frame of a block if `holder` is the last of its holders that is still alive.
+
+    A block is the code that one `checkpoint()` call runs. Its nodes save holders instead of
+    tensors, and its frame stores its inputs.
+    """
     frame = captured_variable(unpack_hook, "frame")
     left = (reference() for reference in reversed(getattr(frame, "weak_holders", ())))
     if next((one for one in left if one is not None), None) is holder:

@@ -72,7 +72,7 @@ _LEAFGRAD = Path(__file__).parents[1]
 
 
 def node_of_compiled_code(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Return a function that `torch.compile` records as a single node of the caller's graph.
+    """Return a function that `torch.compile` adds to the caller's graph as a single node.
 
     The backend later traces the operations inside it and their backward. Before that, the compiler
     calls the function on fake tensors. If that raises an error, the compiler ends the graph before

@@ -77,6 +77,6 @@ _READ = frozenset(
 
 @contextmanager
 def below_autograd() -> Iterator[None]:
-    """Record no graph within the context, and hide its operations from modes and subclasses."""
+    """Disable autograd within the context, and hide its operations from modes and subclasses."""
     with torch.no_grad(), unobserved(), torch._C._DisableTorchDispatch():
         yield

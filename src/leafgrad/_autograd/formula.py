@@ -241,7 +241,8 @@ def refuses(node: Node) -> bool:
         base = torch.autograd.Function
         lacks_backward = function.backward is base.backward and function.vjp is base.vjp
         is_of_compiled = function.__module__.startswith("torch._functorch._aot_autograd.")
-        is_second = is_of_compiled and not is_compiled(node)  # from a pass with `create_graph`
+        # A pass with `create_graph` creates such nodes.
+        is_second = is_of_compiled and not is_compiled(node)
         return registered_backward(function) == (None,) or lacks_backward or is_second
     if name in _FIRST_REFUSED:
         return next_functions(node)[0][0] is not None
@@ -285,7 +286,8 @@ def gives_zeros(node: Node, place: int) -> bool:
     if operation in _STRAIGHT:
         return place == 1  # input 1 is the argument of the activation
     if operation == "Div":
-        return getattr(node, "_saved_rounding_mode", None) is not None  # division with rounding
+        # It is set if the division rounds.
+        return getattr(node, "_saved_rounding_mode", None) is not None
     if operation == "Sgn":
         return not forward_outputs(node)[0].dtype.is_complex
     return operation in _ZERO

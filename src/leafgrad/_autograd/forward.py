@@ -274,7 +274,7 @@ def keeps(node: Node, name: str) -> bool:
 
 
 def results_in_slots(node: Node) -> Iterator[tuple[Node, int, torch.Tensor]]:
-    """Yield each saved tensor of a node that is the result of a recorded operation.
+    """Yield each saved tensor of a node that was computed by an operation in the graph.
 
     Each item is the node of that operation, the number of its output, and the saved tensor. Skip
     tensors that were changed since they were saved, and tensors that a hook packed.

@@ -1,4 +1,4 @@
-"""Record which nodes lead to which, as numbers that remain valid after the graph is freed."""
+"""Store which nodes lead to which, as numbers that remain valid after the graph is freed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def number_if_valid(tensor: torch.Tensor) -> int | None:
 def _source(tensor: torch.Tensor) -> torch.Tensor:
     """Return the tensor that has a place in the graph: the tensor itself, or the base of a view.
 
-    A view that was taken without recording has no node of its own. PyTorch raises an error when it
+    A view that was taken under `no_grad()` has no node of its own. PyTorch raises an error when it
     is asked for the node of such a view after a write.
     """
     shown = base(tensor)

@@ -111,7 +111,7 @@ def is_leaf_with_history(node: Node) -> bool:
 def forward_class(node: Node) -> type[torch.autograd.Function] | None:
     """Return the custom `torch.autograd.Function` that made the node, None for any other node."""
     if not issubclass(type(node), torch._C._FunctionBase):
-        return None  # faster than looking for an attribute that most nodes lack
+        return None  # This is faster than looking for an attribute that most nodes lack.
     return getattr(type(node), "_forward_cls", None)
 
 

@@ -30,7 +30,7 @@ def edge_by_use(tensor: torch.Tensor) -> Edge | None:
     """Return the node where the tensor's gradient arrives, and the number of its output; or None.
 
     None means that no gradient can arrive. For a leaf this is much faster than `gradient_edge`, but
-    it records an operation in this thread.
+    it runs an operation, so autograd creates a node in this thread.
     """
     if (node := plain(tensor, "grad_fn")) is not None:
         return node, plain(tensor, "output_nr")
@@ -49,15 +49,16 @@ def has_accumulator(leaf: torch.Tensor) -> bool:
 
 
 def _gradient_target(leaf: torch.Tensor) -> Node | None:
-    """Return the node that accumulates the gradient of `leaf`, found by recording a use of it.
+    """Return the node that accumulates the gradient of `leaf`, found by an operation on it.
 
-    The use is recorded in a new thread, so that it changes no sequence number and calls no mode or
+    The operation runs in a new thread, so that it changes no sequence number and calls no mode or
     hook of this thread.
     """
     found: list[Node | None] = []
 
     def record() -> None:
-        with unobserved(), suppress(RuntimeError):  # nested tensors fail after they were recorded
+        # The operation on a nested tensor fails, but its node exists.
+        with unobserved(), suppress(RuntimeError):
             _Use.apply(leaf, found)  # type: ignore[no-untyped-call]
 
     thread = threading.Thread(target=record)

@@ -29,7 +29,7 @@ def stepping_optimizer(frame: FrameType) -> str | None:
 
 
 def is_plain_optimizer(optimizer: torch.optim.Optimizer) -> bool:
-    """Return whether the optimizer's step runs only PyTorch's own code and records no graph."""
+    """Return whether the optimizer's step runs only PyTorch's own code and creates no graph."""
     hooks = optimizer._optimizer_step_pre_hooks, optimizer._optimizer_step_post_hooks
     is_own = type(optimizer).__module__.startswith("torch.optim.")
     return is_own and not any(hooks) and not optimizer.defaults.get("differentiable")

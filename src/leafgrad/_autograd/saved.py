@@ -56,8 +56,9 @@ class Slot(NamedTuple):
 def saved_slots(node: Node) -> tuple[Slot, ...]:
     """Return the tensors that a node saved, without calling hooks or recomputing anything.
 
-    Slots that never held a tensor are left out. The slots of a custom function are freed as one
-    slot. Do not keep the result for long: a slot keeps its tensor alive.
+    Each is a slot, which contains the tensor or stands for it. Slots that never held a tensor are
+    left out. The slots of a custom function are freed as one slot. Do not keep the result for long:
+    a slot keeps its tensor alive.
     """
     custom = forward_class(node) is not None
     slots: list[Slot] = []
@@ -145,7 +146,7 @@ _NOTHING: Facts = (None,) * 5
 
 
 def _as_compiled(node: Node, slots: list[Slot]) -> Iterator[Slot]:
-    """Yield the slots of a compiled function under the names that the compiled code uses."""
+    """Yield the saved tensors of a compiled function under their names in the compiled code."""
     known = enumerate(names_in_compiled_code(node))
     names = {f"saved_tensors[{number}]": name for number, name in known}
     for slot in slots:
@@ -188,7 +189,8 @@ def _setting_names(kind: type) -> tuple[str, ...]:
 def settings(node: Node) -> tuple[tuple[str, str], ...]:
     """Return the name and text of each argument that the node saved, such as a stride."""
     if isinstance(node, _CUSTOM):
-        return ()  # it has none, and the cache would keep its class alive
+        # A custom function saves no arguments, and the cache would keep its class alive.
+        return ()
     return tuple(
         (name.removeprefix("_saved_"), str(signed(value)))
         for name in _setting_names(type(node))
@@ -207,7 +209,7 @@ def signed(value: Any) -> Any:
 
 
 def _slots(node: Node, saved: Any, public: str, name: str) -> list[Slot]:
-    """Return the slots in one attribute of a node.
+    """Return the saved tensors in one attribute of a node, as slots.
 
     Args:
         node: The node.
@@ -226,7 +228,7 @@ def _slots(node: Node, saved: Any, public: str, name: str) -> list[Slot]:
     if not slots:  # nothing is saved here, so reading the attribute calls no hook
         return [Slot(name, "freed")] if _complaint(getattr, node, public) else []
     if all(slot.saved_version is not None for slot in slots):
-        return slots  # the usual case
+        return slots  # This is so for most nodes.
     given = [slot for one in _each(saved) for slot in _given_to_block(one)]
     return [*_with_versions_of_the_node(slots, partial(getattr, node, public)), *given]
 
@@ -239,8 +241,9 @@ def _unpacking(saved: Any) -> Callable[[], object]:
 def _slot(name: str, saved: Any, unpack: Callable[[], object]) -> Slot | None:
     """Return the slot for one saved tensor, None if it is empty.
 
-    Calling `unpack` checks the version of the tensor. This fails if the tensor is the node's own
-    output, which only the node can unpack. The expected version is then unknown.
+    A slot contains the tensor or stands for it. Calling `unpack` checks the version of the tensor.
+    This fails if the tensor is the node's own output, which only the node can unpack. The expected
+    version is then unknown.
     """
     kept, hook = saved.data, saved.unpack_hook
     if hook is not None:
@@ -248,15 +251,16 @@ def _slot(name: str, saved: Any, unpack: Callable[[], object]) -> Slot | None:
     if kept is None:
         return None
     current = plain(kept, "_version")
-    if current == 0:  # never changed
+    if current == 0:  # The tensor was never changed.
         return Slot(name, "live", kept, 0, 0)
     return Slot(name, "live", kept, _expected_version(_complaint(unpack), current), current)
 
 
 def _given_to_block(saved: Any) -> list[Slot]:
-    """Return the slots for the inputs and cached results of a saved tensor's checkpointed block.
+    """Return the inputs and cached results of a saved tensor's checkpointed block, as slots.
 
-    An input may belong to an outer block, whose inputs are then included.
+    A slot contains a saved tensor or stands for it. An input may belong to an outer block, whose
+    inputs are then included.
     """
     slots, ahead = [], [saved]
     while ahead:
@@ -328,7 +332,10 @@ def _complaint(unpack: Callable[..., object], *what: object) -> str | None:
 
 
 def _hooked_state(unpack_hook: object) -> State:
-    """Return the state of a slot with hooks, recognized by the module that defines the hook."""
+    """Return the state of a saved tensor with hooks, such as "packed" or "offloaded".
+
+    It is recognized by the module that defines the hook.
+    """
     module = getattr(unpack_hook, "__module__", None)
     name = getattr(unpack_hook, "__qualname__", "")
     if module == "torch.utils.checkpoint":
@@ -406,7 +413,7 @@ def _is_detached(saved: Any, unpack: Callable[[], Any]) -> bool:
 
 
 def slots_on_ctx(node: Node) -> Iterator[Slot]:
-    """Yield a slot for each tensor that a custom function stores on ``ctx``.
+    """Yield a `Slot` for each tensor that a custom function stores on ``ctx``.
 
     A backward pass never frees these.
     """

@@ -255,7 +255,7 @@ class Session:
             self._failure = id(error), report if self.recording else self._diagnose(loss)
             raise
         self._report(report)
-        if self._passes >= MOST_PASSES:  # without optimizers, no step ends the recording
+        if self._passes >= MOST_PASSES:  # Without optimizers, no `step()` ends the recording.
             self._stop_recording()
 
     def _diagnose(self, loss: Sequence[Tensor]) -> Report:

@@ -14,7 +14,7 @@ from torch import Size, Tensor
 from leafgrad import _autograd
 from leafgrad._messages import message
 
-Function = Callable[..., Tensor]  # called with the inputs
+Function = Callable[..., Tensor]  # The function is called with the inputs.
 Inputs = Tensor | Sequence[Tensor]
 MultiIndex = tuple[int, ...]
 

@@ -86,11 +86,10 @@ _constants: dict[int, tuple[ref[Tensor], ref[Tensor], int | None]] = {}
 
 
 def note_constant(derivative: Tensor, outputs: Tensor, inputs: Tensor) -> None:
-    """Record that `derivative`, a derivative of `outputs`, is constant, as long as it is alive.
+    """Remember that `derivative`, a derivative of `outputs`, is constant, as long as it is alive.
 
-    A constant derivative has no graph, just like a tensor computed under `no_grad`. This record
-    tells them apart. If `outputs` has no graph itself, nothing is recorded unless it is a known
-    constant too.
+    A constant derivative has no graph, just like a tensor computed under `no_grad`. This tells them
+    apart. If `outputs` has no graph itself, nothing is stored unless it is a known constant too.
     """
     if outputs.requires_grad or _is_known_constant(outputs, inputs):
         key = id(derivative)

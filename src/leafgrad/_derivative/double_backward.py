@@ -1,11 +1,13 @@
-"""Check whether derivatives record their whole graph, so that they can be differentiated again.
+"""Check whether derivatives have a complete graph, so that they can be differentiated again.
 
-PyTorch's own backward formulas record their graph or raise an error. The backward of a custom
-function may silently leave out a part. Then the derivative lacks a term in its graph, or has no
-graph at all and looks like the constant derivative of a linear function. So the backward of each
-custom function on the path is run once more, separately. It computes ``B(g, k)`` from a gradient g
-and the saved tensors k. Here g is a sample gradient: distinct numbers that require grad. The graph
-is complete if it leads from the result to every k.
+With ``create_graph=True``, autograd tracks the operations of a backward. PyTorch's own backward
+formulas then create a complete graph or raise an error. The backward of a custom function may
+silently leave out a part. Then the derivative lacks a term in its graph, or has no graph at all and
+looks like the constant derivative of a linear function.
+
+So the backward of each custom function on the path is run once more, separately. It computes ``B(g,
+k)`` from a gradient g and the saved tensors k. Here g is a sample gradient: distinct numbers that
+require grad. The graph is complete if it leads from the result to every k.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -65,8 +67,9 @@ _RIGHT: set[type[Node]] = set()
 
 
 def check_double_backward(path: Iterable[Node], order: int) -> None:
-    """Raise an error if a node on `path` may not record its whole backward.
+    """Raise an error if the backward of a node on `path` may not create its whole graph.
 
+    Autograd tracks a backward with ``create_graph=True``, but not what it does to detached tensors.
     `order` is the order of the derivative that needs this graph; it is part of the error message.
     """
     if _COMPLETE.issuperset(map(type, path)):
@@ -83,15 +86,16 @@ def check_double_backward(path: Iterable[Node], order: int) -> None:
             _COMPLETE.add(type(node))
 
 
-# PyTorch's node types whose formulas were found to record the whole graph. If one node of a type
-# does, all nodes of this type do.
+# A cache of PyTorch's node types whose formulas create a complete graph with `create_graph=True`.
+# If one node of a type does, all nodes of this type do.
 _COMPLETE: set[type[Node]] = set()
 
 
 def missing_part(node: Node) -> str | None:
-    """Return why the node's backward may not record its whole graph, or None if it records it.
+    """Return why the graph of a node's backward may be incomplete, or None if it is complete.
 
-    The reason is a key below ``derivative.double-backward`` in the messages.
+    The graph is the one that autograd creates with ``create_graph=True``. The reason is a key below
+    ``derivative.double-backward`` in the messages.
     """
     if _autograd.is_own_formula(node):
         return "no-formula" if _autograd.is_once_differentiable(node) else None
@@ -106,11 +110,12 @@ def missing_part(node: Node) -> str | None:
 
 
 def _missing_in_custom_function(node: Node) -> str | None:
-    """Return why the recorded backward of a custom function is incomplete, None if it is complete.
+    """Return why the graph of a custom function's backward is incomplete, None if it is not.
 
-    The reason is a key below ``derivative.double-backward`` in the messages.
+    The graph is the one that autograd creates with ``create_graph=True``. The reason is a key below
+    ``derivative.double-backward`` in the messages.
     """
-    # Run the backward once, and collect the edges of the graph that it records.
+    # Run the backward once, and collect the edges of the graph that autograd creates.
     kept = {_autograd.edge_by_use(tensor) for tensor in _autograd.kept_tensors(node)}
     starts = list(map(_autograd.edge_by_use, _autograd.sample_gradients(node)))
     used = _edges(starts, {*kept, *_autograd.next_functions(node)})

@@ -257,7 +257,8 @@ class DerivativeProblem(NamedTuple):
         """Return a result in the form in which the caller gets it.
 
         Views are cloned, because an in-place write to one derivative would change others. Without
-        `create_graph`, the result is detached. With it, a constant result is recorded as such.
+        `create_graph`, the result is detached. With it, `note_constant` is called for a constant
+        result.
         """
         if result is not self.outputs and _autograd.base(result) is not None:
             result = result.clone()

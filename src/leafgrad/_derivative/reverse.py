@@ -3,8 +3,8 @@
 If rows are independent, one pass differentiates a channel ``u`` of the outputs, of shape ``batch``,
 in all columns of the inputs at once. The pass starts from a gradient of ones. Its result, of shape
 ``(*batch, columns)``, contains ``d u / d x_c`` in column c. A pass that starts from the derivative
-with multi-index k computes all derivatives ``k + e_c``. Each pass is recorded, and its graph is
-about three times as large as the previous one.
+with multi-index k computes all derivatives ``k + e_c``. Passes that are differentiated again run
+with ``create_graph=True``. The graph of each is about three times as large as the previous one.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -119,8 +119,8 @@ def gradients_once(
 ) -> list[Tensor]:
     """Return the gradient of each channel, shaped as `inputs`, by one reverse pass per channel.
 
-    The caller must have checked that rows are independent and that all backward formulas on the
-    path record their graph. `axes` defines which axes count rows.
+    The caller must have checked that rows are independent, and that autograd can track all backward
+    formulas on the path completely. `axes` defines which axes count rows.
     """
 
     def in_all_channels() -> list[Tensor]:

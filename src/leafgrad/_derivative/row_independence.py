@@ -4,7 +4,7 @@ One reverse pass differentiates all n rows at once. The result is correct only i
 independent. A walk from the inputs to the outputs proves this node by node. It computes which input
 rows each tensor depends on, in the form that `row_spans` describes. `row_behaviour` defines how
 each kind of node passes this dependence on. For a custom function, the walk runs its backward or
-its Taylor rule, which records a graph, and walks through that graph.
+its Taylor rule while autograd tracks the operations, and walks through the graph of these.
 
 A caller can pass ``rows="independent"`` if the proof fails. Then `check_vouch` searches for a
 counterexample with a few backward passes.
@@ -354,8 +354,8 @@ class _Walk:
     def _are_alike(self, site: Site) -> bool:
         """Check whether each element of all inputs of a node depends on the same rows.
 
-        Also return True if all inputs together depend on at most one row. In both cases, recording
-        the backward of the node cannot show a smaller dependence.
+        Also return True if all inputs together depend on at most one row. In both cases, the graph
+        of the node's backward cannot show a smaller dependence.
         """
         total = join([Rows(rows.total(), ()) for rows in site.present])
         return total.are_apart(self.count) or all(
@@ -363,12 +363,12 @@ class _Walk:
         )
 
     def _read_backward(self, site: Site, known: Known) -> list[Tensor]:
-        """Return the rows of each result of a node, found by recording the node's backward.
+        """Return the rows of each result of a node, found from the graph of the node's backward.
 
-        Return an empty list if the backward does not show the dependence. A backward ``B(g, k)``
-        takes a gradient g and saved tensors k, and is linear in g. Row i of g contributes to the
-        gradient of row j of an input only if row i of the result depends on row j. `known` contains
-        the rows that each tensor depends on.
+        Return an empty list if the graph does not show the dependence. A backward ``B(g, k)`` takes
+        a gradient g and saved tensors k, and is linear in g. Row i of g contributes to the gradient
+        of row j of an input only if row i of the result depends on row j. `known` contains the rows
+        that each tensor depends on.
         """
         self.has_unknown = True
         sent, gradients = _record_backward(site.node)
@@ -407,7 +407,7 @@ class _Walk:
         return spans
 
     def _read_rule(self, rule: Rule, site: Site, known: Known) -> Results:
-        """Return the rows of each result of a custom function, found by recording its Taylor rule.
+        """Return the rows of each result of a custom function, found from its Taylor rule's graph.
 
         Return an empty list if the rule does not show the dependence. At order 1, the series that
         the rule returns is linear in the input series. Its graph leads back to the input series and
@@ -415,7 +415,7 @@ class _Walk:
         on.
         """
         self.has_unknown = True
-        # Run the rule on series of order 1 and check that its graph records the whole computation.
+        # Run the rule on series of order 1 and check that its graph contains the whole computation.
         leaves = [rows and _make_coefficients(rows.shape) for rows in site.inputs]
         step = step_at(site.node, site.edges, torch.float64, is_in_backward=self.is_in_backward)
         with torch.enable_grad(), _autograd.without_tangents():
@@ -505,7 +505,7 @@ def _rows_of_series(series: Series | None, known: Known, ndim: int) -> Rows | Te
 
 
 def _may_be_read(node: Node, depth: int) -> bool:
-    """Check whether the backward of a node can be recorded to find its rows.
+    """Check whether the graph of a node's backward can be used to find its rows.
 
     This is possible for custom functions and for in-place writes to views, down to a maximum depth.
     """
@@ -530,11 +530,11 @@ def _record_backward(node: Node) -> tuple[list[Tensor], list[Tensor | None]]:
 
 
 def _is_linear(sent: list[Tensor], gradients: list[Tensor]) -> bool:
-    """Check whether the recorded graph contains the whole computation of a backward.
+    """Check whether the graph of a backward contains its whole computation.
 
-    The backward B was called with the gradients in `sent` and returned `gradients`. If all of B is
-    recorded, ``<w, B(g)>`` equals ``<B^T w, g>`` for all w and g. This is checked for one w. Both w
-    and g have distinct elements, so an unrecorded part does not cancel out by symmetry.
+    The backward B was called with the gradients in `sent` and returned `gradients`. If autograd
+    tracked all of B, ``<w, B(g)>`` equals ``<B^T w, g>`` for all w and g. This is checked for one
+    w. Both w and g have distinct elements, so an untracked part does not cancel out by symmetry.
     """
     if any(not gradient.requires_grad for gradient in gradients):
         return False

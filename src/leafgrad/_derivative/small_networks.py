@@ -1,8 +1,9 @@
 """Nested reverse passes for small networks, for which Taylor mode is slower.
 
 Taylor mode has a fixed cost per node, which does not pay off for few points. Nested passes replace
-it if every node on the path is of a kind whose backward formula is correct at any order, records
-itself, and is as precise as Taylor mode. Rows must be proven independent in both cases.
+it if every node on the path is of a kind whose backward formula is correct at any order, can be
+differentiated again, and is as precise as Taylor mode. Rows must be proven independent in both
+cases.
 
 A `Plan` is cached and used again for the next graph with the same structure. The cache key contains
 everything that the proof and the choice depend on: the shapes and types of the tensors, the kinds

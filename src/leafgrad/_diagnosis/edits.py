@@ -206,7 +206,8 @@ def parse(file: str) -> ast.Module:
     """Return the syntax tree of a file; an empty module if it cannot be parsed."""
     try:
         return ast.parse("".join(linecache.getlines(file)))
-    except (SyntaxError, ValueError):  # such as a notebook cell with magics
+    except (SyntaxError, ValueError):
+        # For example, a notebook cell with magics is not valid Python.
         return ast.Module(body=[], type_ignores=[])
 
 

@@ -78,7 +78,7 @@ def parse_backward(function: type[torch.autograd.Function]) -> CustomBackward:
     names = {name for one in forwards for name in _names(getattr(one, "__code__", None))}
     is_filling, is_running = "set_materialize_grads" not in names, _runs_another(backward)
     returned, counted = _returned_gradients(backward)
-    if registered:  # a `torch.library` operator: its node has an extra input
+    if registered:  # The node of a `torch.library` operator has an extra input.
         returned = returned and (*returned, GradientKind.NONE)
         counted = counted and counted + 1
     code: CodeType | None = getattr(backward, "__code__", None)
@@ -226,7 +226,7 @@ _RETURNING_TENSORS = {*dir(torch), *dir(torch.Tensor)} - {"grad", "backward"}
 
 
 class Arrival(NamedTuple):
-    """The facts about a gradient that arrives at an output of a node.
+    """Whether a gradient is certain to arrive at an output of a node, and whether it is zero.
 
     Attributes:
         doubt: A node that may pass on no gradient, if every path has such a node. None if the
@@ -270,7 +270,10 @@ class GradientFlow:
                 self._propagate(node, successors, self.arrivals.get(node, {}))
 
     def at(self, edge: _autograd.Edge | None) -> Arrival | None:
-        """Return the facts about the gradient at a graph edge; None if no gradient arrives."""
+        """Return whether the gradient at a graph edge is certain to arrive, and whether it is zero.
+
+        Return None if no gradient arrives.
+        """
         return None if edge is None else self.arrivals.get(edge[0], {}).get(edge[1])
 
     def _add(self, node: Node, number: int, arrival: Arrival) -> None:
@@ -359,15 +362,15 @@ def _needed_edges(
 
 
 def _sum_of_two(one: Arrival, other: Arrival) -> Arrival:
-    """Return the facts about the sum of two gradients: it is zero or missing only if both are.
+    """Return whether the sum of two gradients arrives and is zero.
 
-    `one` and `other` are the facts about each of them.
+    It is zero or missing only if both gradients are. `one` and `other` are the arrivals of the two.
     """
     return Arrival(one.doubt and other.doubt, one.zero and other.zero)
 
 
 def _sum_of_all(arrived: Arrivals) -> Arrival:
-    """Return the facts about the sum of the gradients at all outputs of a node."""
+    """Return whether the sum of the gradients at all outputs of a node arrives and is zero."""
     return reduce(_sum_of_two, arrived.values())
 
 

@@ -30,7 +30,9 @@ class Use(NamedTuple):
 
 
 class Paths:
-    """The recorded paths from tensors to the outputs, and the places that cut them.
+    """The paths from tensors to the outputs, and the cuts in them.
+
+    A cut is a recorded call whose result has no graph although an input had one.
 
     Attributes:
         graph: The autograd nodes behind the outputs, with their successors.
@@ -46,7 +48,11 @@ class Paths:
         self.is_lost = all(_autograd.leaf_variable(node) is not None for node in self.graph)
 
     def cuts(self, tensor: Tensor) -> tuple[Cut, ...]:
-        """Return the places that cut the paths from a tensor to the outputs, likeliest first."""
+        """Return the cuts between a tensor and the outputs, likeliest first.
+
+        A cut is a recorded call whose result lost the graph, so that no gradient reaches the
+        tensor.
+        """
         is_uncut = self.is_lost and not self.flow.last_cuts(self._ends)
         ends = self.flow.exits if is_uncut else self._ends
         dependent = self.flow.dependent(tensor) if ends else set()
@@ -74,7 +80,10 @@ class Paths:
         return is_old or is_guess or self.log.cut_of(state).operation in COPYING_WEIGHTS
 
     def cuts_before(self, tensor: Tensor) -> tuple[Cut, ...]:
-        """Return the cuts at which the values of a tensor lost their graph, likeliest first."""
+        """Return the cuts at which the values of a tensor lost their graph, likeliest first.
+
+        A cut is a recorded call whose result has no graph although an input had one.
+        """
         state = self.flow.state_of(tensor)
         return self._cuts_at(() if state is None else self.flow.last_cuts([state]), tensor)
 
@@ -85,7 +94,10 @@ class Paths:
         return self._cuts_at([one for one in exits if one in dependent][:1], tensor)
 
     def _cuts_at(self, states: Iterable[int], tensor: Tensor) -> tuple[Cut, ...]:
-        """Return the cuts with these state numbers, the likeliest first."""
+        """Return the cuts whose results are these states, the likeliest first.
+
+        A cut is a call whose result lost its graph. `states` are numbers in the recorded data flow.
+        """
         ranked = sorted(states, key=lambda one: self._is_unlikely(one, tensor))
         return tuple(self.log.cut_of(self.flow.states[number]) for number in ranked)
 
@@ -136,7 +148,10 @@ class Paths:
 
     @cached_property
     def _ends(self) -> list[int]:
-        """The numbers of the recorded states of the outputs."""
+        """The numbers of the outputs' states in the recorded data flow.
+
+        An output without a recorded state is left out.
+        """
         states = map(self.flow.state_of, self.outputs)
         return [state for state in states if state is not None]
 

@@ -204,7 +204,8 @@ class CallRecorder(TorchFunctionMode):
         is_quiet = self.is_outermost and types in _USUAL_TYPES
         with _QUIET if is_quiet else _autograd.unobserved():
             tensors = tensors_in(args, kwargs)
-            is_method = name[-1] == "_" and name[0] != "_"  # like `add_`: writes into one tensor
+            # A function such as `add_` writes into one tensor.
+            is_method = name[-1] == "_" and name[0] != "_"
             targets = tensors[:1] if is_method else tensors
             versions = [*map(_autograd.version, targets)]
             inputs, graphs = self.tape.read(tensors)

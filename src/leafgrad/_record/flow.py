@@ -173,12 +173,13 @@ class Flow:
     def _leave(self, call: Call, before: dict[Value, int]) -> None:
         """Add a state for a call that converts a tensor to a Python number or an array.
 
-        `before` maps the inputs of the call to the numbers of their states.
+        A state is the content of a tensor between two writes. `before` maps the inputs of the call
+        to the numbers of their states.
         """
         lost = [before[value] for value in call.graphs]
         kind = LEAVING_PYTORCH[call.name]
         if call.site is None:
-            return  # nothing has a graph to lose
+            return  # No input has a graph that the call could lose.
         value = call.outputs[0] if call.outputs else None
         number = self._add(value, call, before.values(), lost, kind)
         self.exits.append(number)
@@ -201,7 +202,8 @@ class Flow:
     def _follow_write_past_graph(self, call: Call, before: dict[Value, int]) -> None:
         """Add a state for the original tensor if a call wrote to its ``.data`` or ``detach()``.
 
-        `before` maps the inputs of the call to the numbers of their states.
+        A state is the content of a tensor between two writes. `before` maps the inputs of the call
+        to the numbers of their states.
         """
         if not (call.inputs and call.name.endswith("_")):
             return
@@ -211,7 +213,10 @@ class Flow:
             self._add(original, call, [self._state(original), *lost], lost, CutKind.DATA)
 
     def _state(self, value: Value) -> int:
-        """Return the number of the newest state of a value; add one if it has none."""
+        """Return the number of the newest state of a value; add one if it has none.
+
+        A state is the content of the tensor between two writes.
+        """
         if value in self.newest:
             return self.newest[value]
         return self._add(value, None, self._behind_memory(value))
@@ -219,7 +224,8 @@ class Flow:
     def _behind_memory(self, value: Value) -> tuple[int, ...]:
         """Return a tuple with the newest state of any tensor in the value's memory.
 
-        The tuple is empty if no such state is known, or if the value has a graph itself.
+        A state is the content of a tensor between two writes, and is returned as its number. The
+        tuple is empty if no such state is known, or if the value has a graph itself.
         """
         shared = self._by_storage.get(value.address or 0)
         return () if shared is None or value.has_graph else (shared,)
@@ -258,7 +264,10 @@ class Flow:
     # --- Questions
 
     def state_of(self, tensor: Tensor) -> int | None:
-        """Return the number of the newest state of a tensor or of its memory; None if unknown."""
+        """Return the number of the newest state of a tensor or of its memory; None if unknown.
+
+        A state is the content of a tensor between two writes.
+        """
         value = self.tape.value_of(tensor)
         if value is not None and value in self.newest:
             return self.newest[value]
@@ -269,7 +278,8 @@ class Flow:
     def dependent(self, tensor: Tensor, *, by_graph: bool = True) -> set[int]:
         """Return the numbers of the states that depend on a tensor.
 
-        With `by_graph`, only dependencies count along which the graph was kept.
+        A state is the content of a tensor between two writes. With `by_graph`, only dependencies
+        count along which the graph was kept.
         """
         value = self.tape.value_of(tensor)
         numbers = self.tape.structure.depend_on(tensor)
@@ -285,8 +295,9 @@ class Flow:
     def last_cuts(self, ends: Iterable[int], dependent: Collection[int] | None = None) -> list[int]:
         """Search backwards from the states `ends` for the first states that lost a graph.
 
-        Return their numbers in order. If the search passed a conversion to a Python number or an
-        array on the way, the number of that state is returned instead.
+        A state is the content of a tensor between two writes. Return the numbers of these states in
+        order. If the search passed a conversion to a Python number or an array on the way, the
+        number of that state is returned instead.
 
         Calls inside a custom function do not count if the result of the function has a graph. With
         `dependent`, a state counts only if a graph that it lost is that of a state in `dependent`.
@@ -324,7 +335,7 @@ class Flow:
     # --- Uses
 
     def uses(self, value: Value) -> Iterator[Call]:
-        """Yield the calls that used a value while autograd could record it."""
+        """Yield the calls that used a value while autograd could track it."""
         for call in self.tape.calls:
             if (
                 value in call.inputs

@@ -304,7 +304,10 @@ class Log:
         )
 
     def cut_of(self, state: State) -> Cut:
-        """Return a state that lost a graph as a `Cut`, with its source lines."""
+        """Return a state that lost a graph as a `Cut`, with its source lines.
+
+        A state is the content of a tensor between two writes.
+        """
         call = state.call
         if call is None or call.site is None or state.kind is None:
             raise ValueError("the state lost no graph")

@@ -256,7 +256,7 @@ def has_graph(tensor: Tensor) -> bool:
         return False
     try:
         return not _is_leaf(tensor)
-    except RuntimeError:  # an invalid view
+    except RuntimeError:  # The tensor is an invalid view.
         return False
 
 

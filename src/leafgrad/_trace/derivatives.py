@@ -31,7 +31,7 @@ def name_derivatives(
             if call.name == "sum":
                 sums[call.start] = call.inputs[0]
     found: dict[int | None, str] = {}
-    single: dict[int | None, str] = {}  # without passes that computed several derivatives
+    single: dict[int | None, str] = {}  # It leaves out passes that computed several derivatives.
     for call in log.spans:
         if call.roots is None:
             continue

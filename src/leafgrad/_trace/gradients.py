@@ -80,7 +80,7 @@ def _check_weights(starts: Sequence[Output], weights: Sequence[object]) -> None:
         if not isinstance(weight, torch.Tensor):
             kind = type(weight).__name__
             raise TypeError(message("errors.grad-outputs.type", type=kind, **place))
-        if lack := _autograd.lacking_memory(weight):  # reading it would kill the process
+        if lack := _autograd.lacking_memory(weight):  # Reading the tensor would kill the process.
             raise ValueError(message("errors.grad-outputs.memory", lack=lack, **place))
         if wanted is not None and _autograd.shape(weight) != wanted:
             came = _autograd.shape(weight)

@@ -80,7 +80,7 @@ def assert_same_thrice(
 def assert_same_recorded_or_not(
     ours: Sequence[Tensor], theirs: Sequence[Tensor], sources: Sequence[Tensor]
 ) -> None:
-    """Compare them, the gradients by passes that record themselves and by others that do not."""
+    """Check that `ours` equals `theirs`, and so do gradients, with and without `create_graph`."""
     assert_same(ours, theirs)
     assert_same_at_last(ours, theirs, sources, recorded=True)
 

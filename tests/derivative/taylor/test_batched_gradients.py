@@ -92,7 +92,7 @@ def test_every_rule_supports_batched_gradients(function: Function) -> None:
     x, w = rows(3, 2), parameter()
     found = higher_order_grad(function(x, w), x, [(0, 2), (2, 1)], method="taylor")
     results = torch.cat([result.flatten() for result in found])
-    results = results * results.detach() + 0 * w  # so that constant results have a gradient too
+    results = results * results.detach() + 0 * w  # This gives constant results a gradient too.
     # Five gradients, a size that no axis has, so that mixed-up axes show.
     results = weights(5, len(results)) @ results
     assert_close(at_once(results, w), one_by_one(results, w))

@@ -152,7 +152,8 @@ class _Reporting(ast.NodeTransformer):
             return node
         if isinstance(node, ast.Assert):
             return self.visit_Assert(node)
-        text, expects_false = text_of_check(node), _expects_false(node)  # before it is rewritten
+        # Read the text before the assert is rewritten.
+        text, expects_false = text_of_check(node), _expects_false(node)
         rewritten = super().visit(node)
         if expects_false:
             rewritten.body = [ast.With([ast.withitem(report("expecting"))], rewritten.body)]

@@ -41,7 +41,8 @@ def execute_cell(
         if isinstance(last, ast.Expr):
             text = text_of_check(last)
             expression = compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
-            recorder = vars(builtins)[RECORDER]  # the last expression is not rewritten to call it
+            # The last expression, which a notebook shows, is not rewritten to call it.
+            recorder = vars(builtins)[RECORDER]
             with recorder.calling(last.lineno, text) if text else contextlib.nullcontext():
                 value = eval(expression, namespace)
             if value is not None:

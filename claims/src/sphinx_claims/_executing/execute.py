@@ -105,8 +105,8 @@ class PageRun:
         with self._capture.capturing():
             end()
             self._namespace = _as_main(self._path)
-            del self._examples, self._causes  # they hold the namespace too
-            vars(builtins).pop("_", None)  # it is the last value of an example
+            del self._examples, self._causes  # They hold the namespace too.
+            vars(builtins).pop("_", None)  # `_` is the last value of an example.
             gc.collect()
         record = self._complete_record(Record(), None)
         self._recorder.close()
@@ -227,7 +227,7 @@ def _assign_to_step(step: Step | None, check: Check) -> Check:
     if isinstance(step, Cell) or check.asked in range(
         step.line, step.line + len(step.source.splitlines())
     ):
-        return check  # it may be from a thread of an earlier cell
+        return check  # The check may be from a thread of an earlier cell.
     return dataclasses.replace(check, asked=step.line)
 
 

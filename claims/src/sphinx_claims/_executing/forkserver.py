@@ -47,7 +47,7 @@ def _supervise(orders: Connection, messages: Connection) -> None:
         orders.close()
         _work(messages, function, arguments)
     with contextlib.suppress(BrokenPipeError):
-        orders.send(job)  # so that the job can be killed if this process dies
+        orders.send(job)  # If this process dies, the caller can kill the job.
     messages.close()
     ended, ending = Pipe(duplex=False)
     waiting = Thread(target=lambda: ending.send(os.waitpid(job, 0)[1]))
@@ -56,11 +56,12 @@ def _supervise(orders: Connection, messages: Connection) -> None:
     if not has_ended:
         with contextlib.suppress(ProcessLookupError):
             os.kill(job, signal.SIGKILL)  # its process group may not exist yet
-    with contextlib.suppress(ProcessLookupError, PermissionError):  # on macOS, if all are zombies
-        os.killpg(job, signal.SIGKILL)  # and all its children
+    # macOS raises an error if all processes of the group are zombies.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(job, signal.SIGKILL)  # This also kills all children of the job.
     with contextlib.suppress(BrokenPipeError):
         orders.send(os.waitstatus_to_exitcode(ended.recv()) if has_ended else None)
-    waiting.join()  # the thread writes to a pipe that is closed below
+    waiting.join()  # The thread writes to a pipe that is closed below.
 
 
 def _work(
@@ -81,7 +82,7 @@ def _reap(options: int) -> None:
 
 def _main(descriptor: str, *preload: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    gc.disable()  # saves a fifth of the time of a large import
+    gc.disable()  # This saves a fifth of the time of a large import.
     import_all(preload)
     gc.freeze()
     serve(socket.socket(fileno=int(descriptor)))

@@ -124,7 +124,8 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
     elif process.poll() is None:
-        command = ["taskkill", "/F", "/T", "/PID", str(process.pid)]  # on Windows
+        # This is a command of Windows.
+        command = ["taskkill", "/F", "/T", "/PID", str(process.pid)]
         with contextlib.suppress(OSError):
             subprocess.run(command, capture_output=True, check=False)  # noqa: S603 - it kills only a child
     process.kill()

@@ -143,7 +143,7 @@ class _Evidence:
         is_decimal = text[1:2] not in _BASES
         digits = len(mantissa.partition(".")[2]) - int(exponent or 0) if is_decimal else 0
         scaled = [one / scale for one in self._numbers for scale in (1.0, unit)]
-        if unit == _UNITS["%"]:  # 1.05 is 5% more
+        if unit == _UNITS["%"]:  # A factor of 1.05 means 5% more.
             scaled += [abs(one - 1) / unit for one in self._numbers]
         return value in self._numbers or value in (round(one, digits) for one in scaled)
 

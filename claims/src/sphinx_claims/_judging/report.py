@@ -65,7 +65,8 @@ def page_line(verdict: PageVerdict) -> str:
     mark = "false" if verdict.problems else "true"
     page = verdict.page
     is_page = page.path.endswith(".md") or not page.items
-    place = page.path if is_page else f"{page.path}:{page.items[0].line}"  # a docstring
+    # A file may contain several docstrings, so add the line.
+    place = page.path if is_page else f"{page.path}:{page.items[0].line}"
     counts = f"{count_of(len(verdict.claims), 'claim')}, {count_of(len(verdict.checks), 'check')}"
     return f"{mark:5}  {place}  ({counts}, {verdict.seconds:.1f} s)"
 

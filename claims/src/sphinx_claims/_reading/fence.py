@@ -44,7 +44,10 @@ def has_examples(source: str) -> bool:
 
 
 def read_examples(step: Doctest, python_fences: str) -> Iterator[Doctest | Escape | Problem]:
-    """Yield `step`, and an `Escape` or a problem for each of its examples with the flag SKIP."""
+    """Yield `step`, and an `Escape` or a problem for each of its examples with the flag SKIP.
+
+    An `Escape` is code that is shown but not executed.
+    """
     yield step
     try:
         examples = step.examples()

@@ -158,7 +158,7 @@ def _directive(directive: Directive, context: Context) -> Found:
 def _escape(directive: Directive, context: Context) -> Found:
     """Yield the `Escape` for an `{unproven}` directive, its headings and problems.
 
-    Nothing in the directive is executed.
+    An `Escape` is a passage that is shown but not proven. Nothing in the directive is executed.
     """
     line = directive.line
     because = " ".join(str(directive.options.get("because") or "").split())

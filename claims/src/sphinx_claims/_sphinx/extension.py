@@ -66,7 +66,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """
     _collect_rarely(app)
     app.setup_extension("myst_nb")
-    app.setup_extension("sphinx.ext.doctest")  # renders the directives of doctest
+    app.setup_extension("sphinx.ext.doctest")  # This extension renders the directives of doctest.
     add_directives(app)
     app.add_config_value("claims_shown_with", {}, "env", dict)
     app.add_post_transform(ShowVerdicts)
@@ -101,7 +101,8 @@ def read_notebook(text: str) -> NotebookNode:
 def _configure(_app: Sphinx, config: SphinxConfig) -> None:
     config.nb_execution_mode = "off"
     config.nb_custom_formats = {".md": [f"{__name__}.read_notebook", {}, False]}
-    config.exclude_patterns = [*config.exclude_patterns, "jupyter_execute"]  # made by MyST-NB
+    # MyST-NB creates this folder.
+    config.exclude_patterns = [*config.exclude_patterns, "jupyter_execute"]
     config.html_static_path = [str(_STATIC), *config.html_static_path]
     config.myst_enable_extensions = {*config.myst_enable_extensions, *MYST_EXTENSIONS}
 

@@ -43,7 +43,7 @@ class JoinProofs(SphinxPostTransform):
     A proof is a fold: content that a reader can open. A click on the tick (✓) of the box opens it.
     """
 
-    default_priority = 6  # after `ShowVerdicts`, which reads the box
+    default_priority = 6  # Run after `ShowVerdicts`, which reads the box.
 
     def run(self, **_options: Any) -> None:
         """Move the folds; keep their titles for screen readers only."""

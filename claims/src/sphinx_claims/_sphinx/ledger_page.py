@@ -128,7 +128,8 @@ def _head(ledger: Ledger) -> Iterator[nodes.Node]:
     package = ledger["package"]
     if package:
         total.append(f"{package} {ledger[package]}")
-    told = say(", ").join(total)  # already translated: not a message for catalogues
+    # The text is translated already, so catalogues need no message for it.
+    told = say(", ").join(total)
     yield nodes.paragraph("", told, classes=["claims-total"], translatable=False)
     yield from versions_table(ledger)
 

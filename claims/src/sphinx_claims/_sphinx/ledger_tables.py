@@ -1,4 +1,4 @@
-"""The tables of the ledger, and the facts that it shows about a claim."""
+"""The tables of the ledger, and what it shows about each claim."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

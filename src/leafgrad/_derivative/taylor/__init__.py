@@ -1,4 +1,4 @@
-"""Taylor mode: derivatives of any order by one forward walk along the recorded graph.
+"""Taylor mode: derivatives of any order by one forward walk along the autograd graph.
 
 A truncated Taylor series, a stack ``[K, *shape]`` of coefficients, is propagated from the inputs to
 the outputs. Each kind of node has a small rule for this. An algebra (see `algebra`) defines which

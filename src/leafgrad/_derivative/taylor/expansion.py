@@ -64,7 +64,7 @@ class Taylor(NamedTuple):
         inputs: A tensor ``[*batch, *columns]``, or ``[*batch]`` if each element is a row.
         batch: The number of axes that count rows.
         path: The path through the graph between the two.
-        create_graph: Whether to record the derivatives, so that they can be differentiated.
+        create_graph: Whether the derivatives get a graph, so that they can be differentiated.
     """
 
     outputs: Tensor
@@ -123,9 +123,9 @@ class Taylor(NamedTuple):
         return {order: torch.stack([found[n] for n in places[order]]) for order in orders}
 
     def records_itself(self) -> bool:
-        """Check whether reverse passes along the path record their graph as far as required.
+        """Check whether autograd can track reverse passes along the path as far as required.
 
-        Without `create_graph`, no graph is required, so the result is True.
+        Without `create_graph`, no graph of these passes is required, so the result is True.
         """
         return not self.create_graph or _autograd.all_twice_differentiable(self.path.nodes)
 

@@ -41,7 +41,7 @@ def run_in(
 def recording(*_: object, **__: object) -> AbstractContextManager[Any] | None:
     """Return a context with grad mode on and inference mode off, or None if both are so already.
 
-    In this context, PyTorch records operations, and tensors have version counters.
+    In this context, autograd tracks operations, and tensors have version counters.
     """
     if torch.is_grad_enabled() and not torch.is_inference_mode_enabled():
         return None

@@ -1,4 +1,4 @@
-"""Propagate a series from the inputs to the outputs of a recorded graph, node by node.
+"""Propagate a series from the inputs to the outputs of an autograd graph, node by node.
 
 Let a node have computed ``y = F(x_1, x_2, ...)`` from values a_i. The rule of its kind takes the
 series of the inputs, h_i ``[K, *shape of x_i]`` or None for zero, and computes

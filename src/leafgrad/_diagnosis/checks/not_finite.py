@@ -96,7 +96,7 @@ def find_bad_values(situation: Situation) -> Iterator[Diagnosis]:
     masks: list[TracedNode] = []
     for node in turns:
         if made and _is_mask(node):
-            masks.append(node)  # infinities are intended in a mask, a NaN is not
+            masks.append(node)  # Infinities are intended in a mask, but a NaN is not.
             continue
         if found and _follows(node, trace):
             note = message("nan-value.follows", kind=node.value_turn_kind, place=_place_of(node))
@@ -293,10 +293,10 @@ _HALF = 2
 
 
 def _variant(way: Way, operation: str, kind: NotFinite, dtype: torch.dtype) -> str:
-    """Return which variant of the messages explains why an operation is not finite.
+    """Return the variant of the messages that explains why an operation is not finite.
 
-    `way` is the code of the finding: ``nan-value`` or ``nan-gradient``. `kind` is ``"NaN"`` or
-    ``"infinity"``.
+    A variant is a cause of the finding that has its own message texts. `way` is the code of the
+    finding: ``nan-value`` or ``nan-gradient``. `kind` is ``"NaN"`` or ``"infinity"``.
     """
     is_half = dtype is torch.float16
     shared = LIKE.get(operation, operation)

@@ -155,8 +155,9 @@ def _without_dead_units(at: Source | None) -> tuple[Edit, ...]:
 def _variant(origin: Origin, nodes: Nodes) -> tuple[str, str]:
     """Return the variant of the messages that explains the zeros, and a place as text.
 
-    `origin` is the node at which the gradient became zero. The place is that of the node whose
-    result of zeros caused this; it is empty if there is no such node.
+    A variant is a cause of the finding that has its own message texts. `origin` is the node at
+    which the gradient became zero. The place is that of the node whose result of zeros caused this;
+    it is empty if there is no such node.
     """
     node = origin.maker
     if node is None or origin.by != "node":
@@ -284,7 +285,8 @@ def _underflows(node: TracedNode) -> bool:
 def _zero_leaves(nodes: Nodes) -> Iterator[tuple[Origin, list[TracedNode]]]:
     """Yield each origin of zero gradients, with the leaves that receive those zeros.
 
-    Each node precedes its successors, so one pass over the nodes carries the origins to the leaves.
+    An origin is the node at which a gradient became zero. Each node precedes its successors, so one
+    pass over the nodes carries the origins to the leaves.
     """
     visited_nodes = [node for node in nodes if node.visited is not None]
     reached = {node.index for node in visited_nodes if any(node.gradients)}
@@ -373,7 +375,7 @@ def _edges_into(nodes: Nodes, targets: Collection[int]) -> dict[int, list[Traced
 
 
 def _origin(maker: TracedNode, edges: Sequence[TracedEdge], *, is_noise: bool) -> Origin:
-    """Return the origin of the zeros that `maker` passed on along the edges."""
+    """Return what made the zeros that the node `maker` passed on along the edges."""
     if is_noise:
         return Origin(maker, "cancel" if len(edges) > 1 else "constant", is_noise)
     if not any(edge.gradient is not None and edge.gradient.norm for edge in edges):

@@ -49,7 +49,7 @@ def embedded_page(graph: Graph) -> str:
         height = min(drawing.height + AROUND, MOST_HEIGHT)
     try:
         content = page(graph, PictureStyle(direction="forward", color="class"))
-    except ValueError:  # too many boxes
+    except ValueError:  # The graph has too many boxes.
         return instead
     if len(content) > MOST_CHARACTERS:
         return instead
@@ -143,7 +143,7 @@ def _footer(graph: Graph, *, has_modules: bool, can_fold: bool) -> Markup:
         "footer",
         element("div", Markup(" "), id="legend"),
         element("output", text(" ".join(hints)), Markup("\n"), text(keys)),
-        tabindex="0",  # so that the keyboard can scroll it on a phone
+        tabindex="0",  # This lets the keyboard scroll it on a phone.
     )
 
 

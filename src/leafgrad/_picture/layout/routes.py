@@ -89,7 +89,11 @@ class Router(NamedTuple):
     def paths(
         self, positions: Sequence[Position], tops: Sequence[float], bottoms: Sequence[float]
     ) -> tuple[tuple[Point, ...], ...]:
-        """Return the points of each arrow: straight down, with a bend above and below its lane."""
+        """Return the points of each arrow: straight down, with a bend above and below its lane.
+
+        A lane is the vertical line in which an arrow passes layers that it does not start or end
+        in.
+        """
         leave, arrive = self._leaving(), self._arriving()
         paths = []
         for number, edge in enumerate(self.edges):
@@ -112,7 +116,10 @@ class Router(NamedTuple):
         return leaving
 
     def _arriving(self) -> dict[int, float]:
-        """Return the x at which each arrow arrives at its box; arrows in one lane share it."""
+        """Return the x at which each arrow arrives at its box; arrows in one lane share it.
+
+        A lane is the vertical line in which arrows pass layers that they do not start or end in.
+        """
         arriving: dict[int, float] = {}
         for box, numbers in enumerate(self.layers.edges_to):
             aims = {self._arrival(n): self._aim(n, self.edges[n].source) for n in numbers}
@@ -136,7 +143,10 @@ class Router(NamedTuple):
         return {one: x + (place - middle) * step for place, one in enumerate(order)}
 
     def _arrival(self, number: int) -> int:
-        """Return a number for where an arrow arrives; arrows in one lane share a negative one."""
+        """Return a number for where an arrow arrives; arrows in one lane share a negative one.
+
+        A lane is the vertical line in which arrows pass layers that they do not start or end in.
+        """
         lane = self.tracks.of_edge.get(number)
         return number if lane is None else -1 - lane
 

@@ -122,7 +122,10 @@ class _TrackBuilder:
             self._continue(onward, self._without_track(self._bus(onward)), track)
 
     def lay_lane(self, bus: list[int]) -> None:
-        """Add a column for the edges of a bus that have none yet."""
+        """Add a column for those edges of a bus that are in no column yet.
+
+        A bus is a list of edges to the same box.
+        """
         edges = self._without_track(bus)
         if edges:
             track = Track(
@@ -144,7 +147,7 @@ class _TrackBuilder:
         self.laid.of_edge.update(dict.fromkeys(edges if passed else (), len(self.laid.tracks) - 1))
 
     def _without_track(self, bus: list[int]) -> list[int]:
-        """Return the edges of a bus that are in no column yet."""
+        """Return the edges of a bus, which all lead to the same box, that are in no column yet."""
         return [number for number in bus if number not in self.laid.of_edge]
 
     def _bus(self, number: int) -> list[int]:

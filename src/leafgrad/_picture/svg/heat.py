@@ -49,7 +49,7 @@ def heat_of(boxes: Sequence[Box], color: Color | None, hues: dict[str, str]) -> 
 def _by_class(boxes: Sequence[Box], hues: dict[str, str]) -> Heat:
     """Return colours of modules by their class, or of operations by name if no box is a module."""
     names = [*_class_names(boxes)]
-    for name in reversed(names):  # in the order of the forward pass
+    for name in reversed(names):  # This is the order of the forward pass.
         if name and name not in hues:
             hues[name] = f"hue-{len(hues) + 1}" if len(hues) < len(HUES) else ""
     legend = (((hues[name],), name) for name in dict.fromkeys(names[::-1]) if hues.get(name))

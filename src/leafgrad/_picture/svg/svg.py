@@ -94,7 +94,8 @@ def draw_view(graph: Graph, view: View, style: PictureStyle = DEFAULT) -> Drawin
         *([element("g", under.markup, class_="legend", transform=shift)] if style.legend else []),
         xmlns="http://www.w3.org/2000/svg",
         class_=CLASS,
-        style="max-width:none",  # else a page may shrink the picture until its text is unreadable
+        # Otherwise a page may shrink the picture until its text is unreadable.
+        style="max-width:none",
         role="img",
         width=right - left,
         height=height,
@@ -141,7 +142,7 @@ def scrolling_frame(graph: Graph, drawing: Drawing) -> Markup:
         class_=FRAME,
         role="group",
         aria_label=title(graph),
-        tabindex="0",  # so that the keyboard can scroll a wide picture
+        tabindex="0",  # This lets the keyboard scroll a wide picture.
     )
 
 

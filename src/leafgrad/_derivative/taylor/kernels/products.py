@@ -264,7 +264,8 @@ def add_sum(
         total.addcmul_(one, other, value=value)
 
 
-_AT_ONCE = 1 << 14  # elements; for larger totals, all products together do not fit into the cache
+# The number of elements up to which all products of a sum together fit into the cache.
+_AT_ONCE = 1 << 14
 
 
 def add_products(

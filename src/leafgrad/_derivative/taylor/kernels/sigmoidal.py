@@ -39,7 +39,7 @@ from leafgrad._derivative.taylor.kernels.products import (
     add_products,
 )
 
-DerivativeOfValue = Callable[[Tensor], tuple[Tensor, Tensor]]  # v and m
+DerivativeOfValue = Callable[[Tensor], tuple[Tensor, Tensor]]  # The result is v and m.
 
 
 class Sigmoidal(NamedTuple):

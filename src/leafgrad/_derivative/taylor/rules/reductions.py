@@ -338,5 +338,6 @@ RULES: dict[str, Rule] = {
     "NativeLayerNormBackward0": Rule(_layer_norm),
     "NativeGroupNormBackward0": Rule(_group_norm),
     "NativeBatchNormBackward0": Rule(_batch_norm),
-    "NativeBatchNormLegitNoTrainingBackward0": Rule(_batch_norm),  # in compiled code
+    # The node of a batch norm in compiled code.
+    "NativeBatchNormLegitNoTrainingBackward0": Rule(_batch_norm),
 }

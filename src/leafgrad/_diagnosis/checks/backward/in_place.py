@@ -150,8 +150,8 @@ def _notes(first: Conflict, *, is_sure: bool) -> list[str]:
 def _variant(group: Sequence[Conflict], writes: Sequence[Write]) -> str:
     """Return the variant of the messages that fits the write and the changed tensor.
 
-    `group` contains the conflicts of the finding, and `writes` the longest list of writes among
-    them.
+    A variant is a cause of the finding that has its own message texts. `group` contains the
+    conflicts of the finding, and `writes` the longest list of writes among them.
     """
     saved, first = group[0].saved, writes[0] if writes else None
     if first is not None and first.within == "load_state_dict":
@@ -169,7 +169,11 @@ def _variant(group: Sequence[Conflict], writes: Sequence[Write]) -> str:
 
 
 def _variant_of_operation(write: Write, *, is_repeated: bool) -> str:
-    """Return the variant of the messages that fits the operation that wrote."""
+    """Return the variant of the messages that fits the operation that wrote.
+
+    A variant is a cause of the finding that has its own message texts, such as ``"view"``. `write`
+    is the first write, and `is_repeated` says whether there are several.
+    """
     if write.operation == "__setitem__":
         return "entries" if is_repeated else "entry"
     if _takes_inplace(write.operation.removesuffix("_")):

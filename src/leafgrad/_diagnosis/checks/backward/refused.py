@@ -39,7 +39,10 @@ def find_refusals(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _variant(node: Node) -> str:
-    """Return the variant of the messages that fits a node that refuses to run backward."""
+    """Return the variant of the messages that fits a node that refuses to run backward.
+
+    A variant is a cause of the finding that has its own message texts.
+    """
     name = _autograd.node_name(node)
     if name.startswith("GeneratedBackwardFor_"):
         return "operator"
@@ -51,7 +54,7 @@ def _variant(node: Node) -> str:
 
 
 def _line_of_derivative(situation: Situation) -> Source | None:
-    """Return the line of the last backward pass that recorded its own graph."""
+    """Return the line of the last backward pass that ran with ``create_graph=True``."""
     passes = [one for one in situation.log.backwards.values() if not one.frees]
     is_recorded = bool(situation.log.flow.orders and passes)
     return situation.log.source_at(passes[-1].place) if is_recorded else None
@@ -86,8 +89,9 @@ def _line_of_backward(
 ) -> tuple[Source | None, tuple[Edit, ...], str]:
     """Return the expression that a custom backward returns, an edit of it, and a variant.
 
-    The edit adds the missing Nones; the variant selects the messages. If the method does not have
-    exactly one `return`, its definition is returned instead of the expression.
+    The edit adds the missing Nones. The variant is the name of the cause, which selects the message
+    texts. If the method does not have exactly one `return`, its definition is returned instead of
+    the expression.
     """
     returned = returned_by(definition)
     if len(returned) != 1:

@@ -97,7 +97,11 @@ class FreedGraph:
         return self.situation.log.source_at(one.place)
 
     def _cause(self) -> tuple[str, Use | None]:
-        """Return the variant of the messages, and the use that leads to the freed part."""
+        """Return the variant of the messages, and the use that leads to the freed part.
+
+        The variant is the name of the cause, such as ``"carried"``; it selects the message texts.
+        The use is None if no older result leads there.
+        """
         if self.passes and {one.call for one in self.passes} == {"torch.autograd.grad()"}:
             return "by-grad", None
         newest = number_of(next(iter(self.graph)))

@@ -65,7 +65,7 @@ def find_missing_gradients(situation: Situation) -> Iterator[Diagnosis]:
         if _is_wanted(situation, name) and id(one) not in situation.explained
     }
     missing = {name: finder.cause(tensor) for name, tensor in wanted.items()}
-    if any(map(_autograd.refuses, situation.live)):  # the graph ends there
+    if any(map(_autograd.refuses, situation.live)):  # The graph ends at a node that refuses to run.
         missing = {name: one for name, one in missing.items() if one and one.code != "unused"}
     causes = [one for one in missing.values() if one is not None]
     if finder.paths.is_lost and (causes or not wanted):

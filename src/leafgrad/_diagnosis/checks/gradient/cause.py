@@ -47,7 +47,10 @@ class Cause(NamedTuple):
 
 
 def cause_of_cut(cut: Cut) -> Cause:
-    """Return the cause of a missing gradient that a recorded cut explains."""
+    """Return the cause of a missing gradient that a recorded cut explains.
+
+    A cut is a call such as `detach()`, whose result has no graph although its input had one.
+    """
     code, variant = _CODES.get(cut.operation, _CODES_OF_KINDS[cut.kind])
     if code == "no-derivative" and cut.operation == "sample" and cut.kind is CutKind.NO_GRAD:
         variant = "sample"
@@ -241,7 +244,7 @@ def retain_grad(_: Cause, at: Source, name: str) -> Edits:
 
 
 def line_that_freezes(log: Log) -> Source | None:
-    """Return the only line in the recorded files that sets `requires_grad` to False."""
+    """Return the only line in the user's recorded files that sets `requires_grad` to False."""
     files = {one.file: one for one in log.sources()}
     found = [
         marked(source, node)
@@ -280,15 +283,15 @@ def first_name(at: Source | None) -> str | None:
     return None if name in {"", *MODULES} else name
 
 
-# --- Blocks and functions that switch recording off
+# --- Blocks and functions that disable gradients
 
 
 def find_switch(cut: Source | None, switch: Source) -> tuple[bool, Source]:
-    """Return whether a decorator switched recording off, and the expression that did.
+    """Return whether a decorator disabled gradients, and the expression that did.
 
     Args:
-        cut: The line that ran without recording.
-        switch: The line that switched it off, as far as the recording shows.
+        cut: The line that ran while gradients were disabled.
+        switch: The line that disabled them, as far as the recording shows.
     """
     decorator = _decorator_around(cut)
     if cut is not None and decorator is not None:
@@ -345,7 +348,7 @@ def _block_at(source: Source | None) -> ast.With | None:
 
 
 def _decorator_around(source: Source | None) -> ast.expr | None:
-    """Return the decorator that switches recording off in the function around a line."""
+    """Return the decorator that disables gradients in the function around a line."""
     if source is None:
         return None
     for node in ast.walk(parse(source.file)):
@@ -359,7 +362,7 @@ def _decorator_around(source: Source | None) -> ast.expr | None:
 
 
 def _is_switch(node: ast.expr) -> bool:
-    """Return whether an expression switches recording off, such as ``torch.no_grad()``."""
+    """Return whether an expression disables gradients, such as ``torch.no_grad()``."""
     return ast.unparse(node).rpartition(".")[2].removesuffix("()") in SWITCHES
 
 

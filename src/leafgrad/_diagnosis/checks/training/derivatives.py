@@ -35,6 +35,8 @@ def find_samples_beside_another_path(situation: Situation) -> Iterator[Diagnosis
 def _cut_parameters(situation: Situation, operation: str) -> dict[Source | None, dict[str, None]]:
     """Return the parameters that the loss depends on both through a cut and on another path.
 
+    A cut is a call whose result has no graph although an input had one.
+
     Args:
         situation: The training step.
         operation: The operation that cuts the path: ``"grad"`` or ``"sample"``.

@@ -94,7 +94,7 @@ def _lines_to_detach(situation: Situation, leaves: dict[Node, str | None]) -> It
     """
     graph = {node: _autograd.next_functions(node) for node in situation.live}
     kinds: dict[Node, set[bool]] = {}
-    for node in reversed([*graph]):  # successors first
+    for node in reversed([*graph]):  # Successors come first.
         name = leaves[node]
         found = set[bool]() if name is None else {situation.expects(name)}
         kinds[node] = found.union(*(kinds[after] for after, _ in graph[node] if after is not None))
