@@ -16,7 +16,7 @@ INTERRUPTED, NO_READER = 130, 141  # Shells use these exit codes for SIGINT and 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command. Return its exit status: 0 if everything is true, 1 if not, 2 after an error.
 
-    The status is `INTERRUPTED` after Ctrl-C, and `NO_READER` if standard output was closed.
+    `arguments` are those of the command line, or None for those of this process.
     """
     options = _parser().parse_args(arguments)
     try:

@@ -200,7 +200,7 @@ class _Ended(Exception):  # noqa: N818 (not an error)
 def _sent_back(path: Path, weight: torch.Tensor) -> torch.Tensor | None:
     """Return the gradient that arrives at `path.start`, given the gradient `weight` at `path.end`.
 
-    The path starts at the inputs and ends at the outputs.
+    The path starts at the inputs and ends at the outputs. Return None if no gradient arrives there.
     """
     waiting: dict[Edge, torch.Tensor] = {path.end: weight}
     for node in reversed(path.nodes):

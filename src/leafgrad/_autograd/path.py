@@ -52,7 +52,7 @@ def _gradient_target(leaf: torch.Tensor) -> Node | None:
     """Return the node that accumulates the gradient of `leaf`, found by an operation on it.
 
     The operation runs in a new thread, so that it changes no sequence number and calls no mode or
-    hook of this thread.
+    hook of this thread. Return None if no gradient can arrive.
     """
     found: list[Node | None] = []
 

@@ -283,7 +283,7 @@ _read_without_warning = FunctionType(
 
 
 def held_grad(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Return ``.grad`` without PyTorch's warning about reading it from a non-leaf."""
+    """Return ``.grad``, which may be None, without PyTorch's warning about non-leaves."""
     gradient: torch.Tensor | None = _read_without_warning(torch.Tensor.grad, tensor)
     return gradient
 

@@ -197,7 +197,10 @@ class Session:
             self._start_recording()  # a new optimizer begins another part of the training
 
     def _note_not_finite(self, loss: Any = None, optimizer: Optimizer | None = None) -> None:
-        """Report a loss or gradients that stopped being finite, and record the next steps."""
+        """Report a loss or gradients that stopped being finite, and record the next steps.
+
+        Pass the `loss`, or the `optimizer` whose gradients are not finite.
+        """
         if not self._was_finite or self._recordings > MOST_RECORDINGS:
             return
         self._was_finite = False

@@ -80,7 +80,10 @@ def _without(model: Any, idle: set[int]) -> Any:
 
 
 def named_gradients(model: Any, optimizer: Optimizer | None) -> dict[str, Tensor | None]:
-    """Return the gradient of each parameter of an optimizer, by parameter name."""
+    """Return the gradient of each parameter of an optimizer, or None, by parameter name.
+
+    The names are those in `model`; without one, find the modules that contain the parameters.
+    """
     held = parameters_of([optimizer] if optimizer else [])
     model = model if model is not None else _models_with({*held})
     with _autograd.unobserved():

@@ -80,7 +80,7 @@ class Reverse:
 
         It contains all orders, and the lower orders that they are computed from. `path` leads from
         the inputs to all outputs. Raise an error if a derivative that must be differentiated again
-        has a graph of more than `most` nodes.
+        has a graph of more than `most` nodes. It is None if there is no path.
         """
         steps = plan(self.orders)
         wanted = {*steps, *self.orders}

@@ -220,7 +220,7 @@ def put_rows(
 
     Spans are described in the module docstring. `base` and `source` are the rows of the tensor
     before the write and of the source. The source replaces the elements that `take` selects or, if
-    `replaces` is false, is added to them.
+    `replaces` is false, is added to them. They are None if they depend on no row.
     """
     size = torch.Size(shape).numel()
     place = take(torch.arange(size, device="cpu").reshape(shape))

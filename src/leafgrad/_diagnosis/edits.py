@@ -45,7 +45,10 @@ def marked(source: Source, node: ast.expr | ast.stmt) -> Source:
 
 
 def start_of_method(source: Source) -> int | None:
-    """Return the column of the dot before the last method in a chain of calls on one line."""
+    """Return the column of the dot before the last method in a chain of calls on one line.
+
+    Return None if there is no such chain.
+    """
     match call_at(source):
         case ast.Call(
             func=ast.Attribute(value=ast.Call() | ast.BinOp() | ast.Subscript() as chain)
@@ -115,7 +118,7 @@ def pass_create_graph(source: Source | None) -> tuple[Edit, ...]:
 
 
 def statement_at(source: Source | None) -> ast.stmt | None:
-    """Return the innermost statement on the line of a source."""
+    """Return the innermost statement on the line of a source; None if there is none."""
     if source is None:
         return None
     around = [
@@ -127,7 +130,7 @@ def statement_at(source: Source | None) -> ast.stmt | None:
 
 
 def function_around(source: Source) -> ast.FunctionDef | None:
-    """Return the innermost function definition around the line of a source."""
+    """Return the innermost function definition around the line of a source, or None."""
     functions = [node for node in ast.walk(parse(source.file)) if isinstance(node, ast.FunctionDef)]
     around = [one for one in functions if one.lineno <= source.line <= (one.end_lineno or 0)]
     return around[-1] if around else None

@@ -108,7 +108,10 @@ class Paths:
         return None if call is None or value is None else self._use(call, value)
 
     def shared_use(self, tensor: Tensor) -> Use | None:
-        """Return a call that computed the outputs from another leaf in the memory of a tensor."""
+        """Return a call that computed the outputs from another leaf in the memory of a tensor.
+
+        Return None if there is no such call.
+        """
         own, address = self.log.tape.value_of(tensor), _autograd.storage_identity(tensor)
         uses = (
             self._use(call, value)

@@ -195,7 +195,7 @@ class Situation:
         return names
 
     def source_of(self, node: Node) -> Source | None:
-        """Return the line of code that created an autograd node, if it was recorded."""
+        """Return the line of code that created an autograd node; None if it was not recorded."""
         number = _autograd.sequence_nr(node)
         if number is not None:
             return self.log.source_of(number)

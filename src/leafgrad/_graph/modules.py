@@ -30,7 +30,10 @@ class TracedModule:
 
 
 def outwards(path: str | None) -> Iterator[str]:
-    """Yield the paths of the modules around a module from the outermost inwards, then its own."""
+    """Yield the paths of the modules around a module from the outermost inwards, then its own.
+
+    `path` is the path of the module; None, for no module, yields nothing.
+    """
     return accumulate(path.split(".") if path else (), "{}.{}".format)
 
 
@@ -43,5 +46,8 @@ class ModuleLevels:
         self.is_known = bool(modules)
 
     def chain(self, path: str | None) -> list[str]:
-        """Return the paths of the callable modules around a path, the outermost first."""
+        """Return the paths of the callable modules around a path, the outermost first.
+
+        The list is empty if `path` is None, because the node is in no module.
+        """
         return [one for one in outwards(path) if one in self.called or not self.is_known]

@@ -323,7 +323,10 @@ def gradient_text(node: TracedNode) -> str | None:
 
 
 def _join_outputs(summaries: tuple[TensorSummary | None, ...], missing: str) -> str | None:
-    """Join the summaries of all outputs; the message `missing` stands for an unknown one."""
+    """Join the summaries of all outputs; the message `missing` stands for an unknown one.
+
+    A summary is None if it is unknown. Return None if there are no outputs.
+    """
     if not any(summaries):
         return message(f"nodes.{missing}") if summaries else None
     return "; ".join(

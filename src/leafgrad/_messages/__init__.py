@@ -121,7 +121,7 @@ def messages_of(table: str) -> dict[str, str]:
 
 
 def code_of_error(text: str) -> str | None:
-    """Return the code of the diagnosis that explains an error message of PyTorch."""
+    """Return the code of the diagnosis that explains an error message of PyTorch, or None."""
     for key, entry in _messages(ENGLISH).items():
         if key.endswith(".pytorch") and any(part in text for part in entry):
             return key.removesuffix(".pytorch")

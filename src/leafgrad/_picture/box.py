@@ -96,7 +96,7 @@ View = tuple[Box, ...]
 def title_with_class(path: str, module: TracedModule | None) -> str:
     """Return a module path with its class, as in "head: Linear".
 
-    A path that begins with the class is returned unchanged.
+    Without a `module`, the class is unknown and is left out.
     """
     if module is None or path.partition("-")[0] == module.class_name:
         return path

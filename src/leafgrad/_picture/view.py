@@ -212,7 +212,7 @@ class Viewer:
             )
 
     def _shape(self, output: Output) -> Shape | None:
-        """Return the shape of an output."""
+        """Return the shape of an output; None for a strided nested tensor."""
         node, number = output
         return self.graph.nodes[node or 0].shapes[number]
 

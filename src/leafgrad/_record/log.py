@@ -208,7 +208,7 @@ class Log:
     def source_at(self, place: Place | None) -> Source | None:
         """Return the source line of a place, from a cache if it was read before.
 
-        The cache uses the identity of the code, because equal code in two files compares equal.
+        Both are None if the line is unknown.
         """
         if place is None:
             return None
@@ -227,7 +227,10 @@ class Log:
         return paths_of(calls, self.outermost, roots)
 
     def module_of(self, number: int) -> ModuleCall | None:
-        """Return the innermost module that ran when the node with this number was created."""
+        """Return the innermost module that ran when the node with this number was created.
+
+        Return None if no module ran.
+        """
         after = bisect_right(self.modules, number, key=lambda event: event[0])
         return self.modules[after - 1][1] if after else None
 
@@ -262,7 +265,8 @@ class Log:
     ) -> tuple[Write, ...]:
         """Return the writes between two versions of a storage, the oldest first.
 
-        The search goes backwards: an older storage may have had the same identity.
+        The search goes backwards: an older storage may have had the same identity. `saved` and
+        `current` are the versions; None if unknown, which returns no writes.
         """
         found: list[Write] = []
         for call, one in self.flow.writes.get(storage or 0, ())[::-1]:
@@ -276,7 +280,8 @@ class Log:
     ) -> tuple[int, Write | None]:
         """Return the newest write into a storage, and the next sequence number at that time.
 
-        With `is_hidden`, look for writes through ``.data``, which autograd does not count.
+        With `is_hidden`, look for writes through ``.data``, which autograd does not count. The
+        write is None if there was none.
         """
         return next(
             (

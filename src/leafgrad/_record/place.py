@@ -45,7 +45,8 @@ _is_installed_file = _InstalledFiles()
 def place_of(frame: FrameType | None) -> Place | None:
     """Return the innermost place in user code on the call stack of a frame.
 
-    Without user code, it is the innermost place outside PyTorch and leafgrad.
+    Without user code, it is the innermost place outside PyTorch and leafgrad. Return None if there
+    is no frame outside them.
     """
     library: Place | None = None
     while frame is not None:

@@ -79,7 +79,10 @@ def floats_in(value: object, depth: int = MAX_DEPTH) -> Iterator[float]:
 
 
 def results_of_collective(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None) -> Any:
-    """Return the argument into which a collective writes: the first one, except for ``gather``."""
+    """Return the argument into which a collective writes: the first one, except for ``gather``.
+
+    `args` and `kwargs` are the arguments of the call.
+    """
     given = name_arguments(func, args, kwargs)
     return given.get("gather_list", next(iter(given.values())))
 

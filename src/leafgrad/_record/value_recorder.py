@@ -118,7 +118,7 @@ def _is_meant(birth: Birth) -> bool:
 
 
 def _finite_target(func: Any, args: Sequence[Any]) -> Tensor | None:
-    """Return the tensor that a call changes in place, if it is finite and has no graph."""
+    """Return the tensor that a call changes in place if it is finite and has no graph, or None."""
     is_writing = name_of(func).endswith("_") and not name_of(func).endswith("__")
     if not is_writing or not args or not isinstance(args[0], Tensor) or not _is_floating(args[0]):
         return None

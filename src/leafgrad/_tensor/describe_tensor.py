@@ -119,8 +119,8 @@ def _reasons(
         role: The role of the tensor.
         variant: The special case that `_variant` returned.
         now: ``"filled"`` or ``"empty"``: whether ``.grad`` holds a gradient.
-        node: The name of the tensor's node.
-        transform: The `torch.func` transform around the tensor.
+        node: The name of the tensor's node, None for a leaf.
+        transform: The `torch.func` transform around the tensor, None if there is none.
     """
     table = f"tensor.{role.name.lower().replace('_', '-')}"
     slots = {

@@ -96,7 +96,10 @@ class _ValueFlow:
                 self.results[edge.target or 0][edge.input_nr] = bad[0]
 
     def _input_of(self, node: TracedNode) -> Finiteness | None:
-        """Return the finiteness of a node's only input; `UNSEEN` if no edge leads to it."""
+        """Return the finiteness of a node's only input, None if it is unknown.
+
+        Return `UNSEEN` if no edge leads to the input.
+        """
         edge = node.edges[0]
         return UNSEEN if edge.target is None else self.results[edge.target][edge.input_nr]
 
@@ -168,7 +171,8 @@ def _new_kind(made: Finiteness, inputs: Finiteness, wanted: Finiteness) -> NotFi
     """Return the kind that is in a node's results `made` and that its inputs do not explain.
 
     Only kinds in `wanted` count, which reach a root or sink. A NaN counts before an infinity. If no
-    NaN is wanted, a NaN among the inputs does not matter.
+    NaN is wanted, a NaN among the inputs does not matter. Return None if the inputs explain all
+    kinds.
     """
     if made & NAN & wanted and not inputs & NAN:
         return "NaN"

@@ -59,7 +59,8 @@ class OutputCapture:
     def capturing(self, may_print: str | None = None) -> Iterator[None]:
         """Capture one step, and restore the warning filters after it.
 
-        The step may write lines that match `may_print` directly to the file descriptors.
+        The step may write lines that match `may_print` directly to the file descriptors; with None,
+        it may write none.
         """
         if self.is_copy:
             self._settle()
@@ -86,7 +87,10 @@ class OutputCapture:
             self.outputs.append(json.loads(text))
 
     def complain(self, text: str, line: int | None = None) -> None:
-        """Add a complaint about `line` of the page. In a forked process, print it instead."""
+        """Add a complaint about `line` of the page. In a forked process, print it instead.
+
+        If `line` is None, the complaint is about the current step.
+        """
         if self.is_copy:
             os.write(2, f"{text}\n".encode())
         else:

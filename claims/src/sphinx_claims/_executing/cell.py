@@ -70,7 +70,7 @@ def declared_outputs(
 ) -> Iterator[dict[str, Any]]:
     """Yield the outputs to show for declared warnings and for a declared exception of `cell`.
 
-    `path` is the path of the page.
+    `error` is the exception that the cell raised, if any. `path` is the path of the page.
     """
     if cell.warns is not None:
         for warning in capture.warnings:
@@ -87,8 +87,8 @@ def unexpected_error(
 ) -> Iterator[Problem]:
     """Yield a problem for an exception that `cell` does not declare.
 
-    Yield nothing if a false assert raised it, because `asserted` reports that already. `path` is
-    the path of the page.
+    `error` is the exception that the cell raised, if any. Yield nothing if a false assert raised
+    it, because `asserted` reports that already. `path` is the path of the page.
     """
     if error is None or cell.raises is not None:
         return

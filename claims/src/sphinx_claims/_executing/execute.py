@@ -198,7 +198,7 @@ class PageRun:
 
 
 def _as_main(path: str, module: str | None = None) -> dict[str, object]:
-    """Replace `__main__` by a new module with the names of `module`.
+    """Replace `__main__` by a new module with the names of `module`, or without names.
 
     `path` becomes its `__file__`.
 

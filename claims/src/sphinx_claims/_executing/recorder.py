@@ -99,7 +99,10 @@ class Recorder:
             self._false.discard(check.line)
 
     def has_told(self, error: BaseException | None) -> bool:
-        """Return whether `error` comes from an assert that was recorded as false."""
+        """Return whether `error` comes from an assert that was recorded as false.
+
+        Return False if `error` is None.
+        """
         return isinstance(error, AssertionError) and line_of(error, self._path) in self._false
 
     def take(self) -> list[Check]:

@@ -112,7 +112,8 @@ def _unnamed(claim: Claim | None, nouns: Sequence[str], words: Mapping[str, str]
 
     Each noun must occur in the sentence. The noun that the sentence is about must be among them:
     the first noun that follows an article or a word such as "every". "The gradient of a leaf" is
-    about leaves. `words` maps each noun to a pattern.
+    about leaves. `words` maps each noun to a pattern. There are no objections if the rule belongs
+    to no claim, or to a claim that is not a rule.
     """
     if claim is None or claim.kind != "rule":
         return

@@ -55,7 +55,7 @@ class Descriptors:
     def take(self, may_print: str | None) -> Iterator[str]:
         """Yield a complaint for each descriptor that was written to or replaced, and restore it.
 
-        Lines that match `may_print` are allowed.
+        Lines that match `may_print` are allowed. If it is None, no line is allowed.
         """
         for number, file in self._beneath.items():
             file.seek(0)

@@ -111,7 +111,10 @@ class Workers:
 
 
 def _kill(process: int | None) -> None:
-    """Kill a job and all processes that it has started."""
+    """Kill a job and all processes that it has started.
+
+    `process` is the id of the job; None if it has not started.
+    """
     if process:
         for kill in (os.kill, os.killpg):  # its process group may not exist yet
             with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -41,7 +41,8 @@ class Run:
     def totals(self, claims: Sequence[ClaimVerdict], package: str | None) -> dict[str, Any]:
         """Return the run as JSON types.
 
-        Count the `claims` for each verdict that the run gave them.
+        Count the `claims` for each verdict that the run gave them. `package` is the package whose
+        version the run has.
         """
         words = Counter(map(self.word, claims))
         return {

@@ -27,6 +27,7 @@ def read_pages(
     """Read pages. A claim with a duplicate id or invalid sources becomes a problem of its page.
 
     `taken` maps the ids of the claims read so far to their places. This function adds to it.
+    Without `taken`, duplicates are found only among these pages.
     """
     taken = {} if taken is None else taken
 

@@ -106,7 +106,10 @@ def prove_in(
 def judge_page(
     page: Page, config: Config, workers: Workers, release: Release | None = None
 ) -> PageVerdict:
-    """Execute a page in a separate process. Return the verdict on it for this `release`."""
+    """Execute a page in a separate process. Return the verdict on it for this `release`.
+
+    The release is that of the package; None if no package is configured.
+    """
     start = time.monotonic()
     if not page.steps:
         return judge(page, (), failure=None, seconds=0.0)

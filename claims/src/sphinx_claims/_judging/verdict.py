@@ -271,7 +271,10 @@ def _fails(evidence: Sequence[Check]) -> bool:
 
 
 def _explain_unproven(verdict: ClaimVerdict, release: Release | None) -> Iterator[Problem]:
-    """Yield a problem if the evidence, which ran, does not support the claim or its versions."""
+    """Yield a problem if the evidence, which ran, does not support the claim or its versions.
+
+    `release` is the release of the package; None if no package is configured.
+    """
     claim = verdict.claim
     if not verdict.evidence:
         yield Problem(

@@ -52,7 +52,10 @@ def counts(claims: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def elsewhere(claim: Mapping[str, Any], package: str | None) -> Iterator[str]:
-    """Yield texts about a claim: its version range, and the versions with another verdict."""
+    """Yield texts about a claim: its version range, and the versions with another verdict.
+
+    The versions are those of `package`.
+    """
     for bound, told in _BOUNDS.items():
         if claim[bound] is not None:
             yield say(told, package=package, version=claim[bound])

@@ -178,7 +178,8 @@ class Taylor(NamedTuple):
 
         This is the scale of `tried` if the coefficients `found` with it did not overflow or
         underflow, and a better scale otherwise. The coefficients are ``[K, *batch, *channels]``.
-        `moved` lists the directions and columns along which to differentiate.
+        `moved` lists the directions and columns along which to differentiate. `better` is a second
+        attempt; None if there is none.
         """
         if check.fits(found, tried.room):
             return tried.scale

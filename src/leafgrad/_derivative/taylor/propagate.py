@@ -92,7 +92,8 @@ def check_results(
     """Raise `Unsupported` if the path uses a result that the rule does not compute.
 
     An example is the saved scale of a normalisation. `given` is the number of computed results. A
-    result is used if its edge is in `read` or equals `end`.
+    result is used if its edge is in `read` or equals `end`. `end` is None if no result is the end
+    of the path.
     """
     edges = [(step.node, number) for number in range(given, len(step.results))]
     if any(edge in read or edge == end for edge in edges):

@@ -217,7 +217,7 @@ def _with_marks(argument: str) -> str:
 
 
 def _argument_at(source: Source | None) -> str | None:
-    """Return the name of a call's only argument, if it is a variable."""
+    """Return the name of a call's only argument if it is a variable; None otherwise."""
     match call_at(source):
         case ast.Call(args=[ast.Name(id=name)], keywords=[]):
             return name

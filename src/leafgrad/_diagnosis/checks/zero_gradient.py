@@ -252,7 +252,10 @@ def _source_of_zeros(node: TracedNode, nodes: Nodes) -> TracedNode | None:
 
 
 def _is_known_zero(value: TensorSummary | None) -> bool:
-    """Return whether a value is known to be zero in all entries."""
+    """Return whether a value is known to be zero in all entries.
+
+    `value` is None if the value is unknown.
+    """
     return value is not None and value.norm == 0.0
 
 

@@ -36,6 +36,7 @@ def heat_of(boxes: Sequence[Box], color: Color | None, hues: dict[str, str]) -> 
     """Return the colours of boxes.
 
     `hues` maps class names to colours and grows, so that a class has one colour in all views.
+    `color` is what the colours show; None for boxes without a colour.
     """
     if color == "class":
         return _by_class(boxes, hues)

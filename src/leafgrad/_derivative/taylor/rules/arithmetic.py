@@ -11,22 +11,34 @@ from leafgrad._derivative.taylor.series import Number, Series
 
 
 def _sum(x: Series | None, y: Series | None, factor: Number) -> Series | None:
-    """Return ``x + factor * y``, in the broadcast shape."""
+    """Return ``x + factor * y``, in the broadcast shape.
+
+    None stands for a series that is zero.
+    """
     return add(x, None if y is None else y.scaled(factor))
 
 
 def _add(step: Step, x: Series | None, y: Series | None = None) -> Series | None:
-    """Return ``x + alpha * y``, in the broadcast shape."""
+    """Return ``x + alpha * y``, in the broadcast shape.
+
+    None stands for a series that is zero.
+    """
     return _sum(x, y, step.saved("alpha"))
 
 
 def _subtract(step: Step, x: Series | None, y: Series | None = None) -> Series | None:
-    """Return ``x - alpha * y``, in the broadcast shape."""
+    """Return ``x - alpha * y``, in the broadcast shape.
+
+    None stands for a series that is zero.
+    """
     return _sum(x, y, -step.saved("alpha"))
 
 
 def _rsub(step: Step, x: Series | None, y: Series | None = None) -> Series | None:
-    """Return ``y - alpha * x``, in the broadcast shape."""
+    """Return ``y - alpha * x``, in the broadcast shape.
+
+    None stands for a series that is zero.
+    """
     return add(None if x is None else x.scaled(-step.saved("alpha")), y)
 
 
@@ -37,7 +49,7 @@ def product_of(step: Step, one: Factor, two: Factor) -> Series | None:
     """Return the product of `one` and `two`, in the broadcast shape.
 
     Each is a `Factor`, a name and a series. PyTorch saves the value of a factor only if the other
-    factor needs a gradient. Other values are not read.
+    factor needs a gradient. Other values are not read. None stands for a series that is zero.
     """
     (left, x), (right, y) = one, two
     if x is None or y is None:
@@ -47,12 +59,18 @@ def product_of(step: Step, one: Factor, two: Factor) -> Series | None:
 
 
 def _multiply(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return ``x * y``, in the broadcast shape."""
+    """Return ``x * y``, in the broadcast shape.
+
+    None stands for a series that is zero.
+    """
     return product_of(step, ("self", x), ("other", y))
 
 
 def _quotient_of(step: Step, one: Factor, two: Factor) -> Series | None:
-    """Return the quotient of `one` by `two` (see `Factor`), in the broadcast shape."""
+    """Return the quotient of `one` by `two` (see `Factor`), in the broadcast shape.
+
+    None stands for a series that is zero.
+    """
     (dividend, x), (divisor, y) = one, two
     if y is not None:
         return multiply(step.jet(dividend, x), step.jet(divisor, y).reciprocal())
@@ -60,12 +78,18 @@ def _quotient_of(step: Step, one: Factor, two: Factor) -> Series | None:
 
 
 def _divide(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return ``x / y``, in the broadcast shape."""
+    """Return ``x / y``, in the broadcast shape.
+
+    None stands for a series that is zero.
+    """
     return _quotient_of(step, ("self", x), ("other", y))
 
 
 def _addcmul(step: Step, z: Series | None, x: Series | None, y: Series | None) -> Series | None:
-    """Return ``z + value * x * y``, in the broadcast shape."""
+    """Return ``z + value * x * y``, in the broadcast shape.
+
+    None stands for a series that is zero.
+    """
     return _sum(z, product_of(step, ("tensor1", x), ("tensor2", y)), step.saved("value"))
 
 

@@ -26,7 +26,7 @@ def _attention(
     """Return the series of scaled dot-product attention, ``[K, ..., heads, n, v]``.
 
     The scores ``[..., heads, n, m]`` and their softmax are recomputed, because the node does not
-    save them. Raise `Unsupported` for dropout.
+    save them. Raise `Unsupported` for dropout. None stands for a series that is zero.
     """
     unsupported_if(step.saved("dropout_p") != 0, "dropout")
     query = step.jet("query", q)

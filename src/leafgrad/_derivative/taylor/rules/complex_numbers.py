@@ -18,7 +18,10 @@ from leafgrad._derivative.taylor.series import Series
 
 
 def _complex(_: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return ``x + i y``, in the broadcast shape."""
+    """Return ``x + i y``, in the broadcast shape.
+
+    None stands for a series that is zero.
+    """
     return add(x, None if y is None else y.scaled(1j))
 
 

@@ -91,7 +91,10 @@ def _log_to_base(base: float) -> Propagate:
 
 
 def _power(step: Step, x: Series) -> Series | None:
-    """Return a tensor to the power of a number, in the shape of x."""
+    """Return a tensor to the power of a number, in the shape of x.
+
+    None stands for a series that is zero.
+    """
     exponent = step.saved("exponent")
     if exponent in _POWERS and not x.dtype.is_complex:
         return x.compose(_POWERS[exponent], step.tensor("self"))
@@ -114,8 +117,8 @@ def _power_of_number(step: Step, exponent: Series) -> Series:
 def _power_of_tensor(step: Step, base: Series | None, exponent: Series | None) -> Series | None:
     """Return one tensor to the power of another, in the broadcast shape.
 
-    A constant exponent uses the binomial series. Otherwise the result is
-    ``exp(exponent * log(base))``.
+    A constant exponent uses the binomial series. Otherwise the result is ``exp(exponent *
+    log(base))``. None stands for a series that is zero.
     """
     value = step.tensor("self")
     if base is not None and exponent is None:
@@ -159,7 +162,8 @@ def _bell(x: Jet) -> Jet:
 def _softplus(step: Step, x: Series) -> Series | None:
     """Return softplus, in the shape of x: the integral of ``sigmoid(beta x)``.
 
-    If ``beta x`` exceeds the threshold, softplus is x, as in PyTorch.
+    If ``beta x`` exceeds the threshold, softplus is x, as in PyTorch. None stands for a series that
+    is zero.
     """
     beta, threshold = step.saved("beta"), step.saved("threshold")
     if x.algebra.order <= MOST:
@@ -211,7 +215,8 @@ def _atan2(step: Step, y: Series | None, x: Series | None) -> Series | None:
     """Return the angle ``atan2(y, x)``, in the broadcast shape.
 
     It is the integral of ``(x dy - y dx) / (x**2 + y**2)``. Both x and y are first divided by the
-    hypotenuse of their values, so that their squares cannot overflow.
+    hypotenuse of their values, so that their squares cannot overflow. None stands for a series that
+    is zero.
     """
     up, right = step.jet("self", y), step.jet("other", x)
     scale = _one_over_hypotenuse(up.value, right.value)
@@ -229,7 +234,10 @@ def _one_over_hypotenuse(one: Tensor, other: Tensor) -> Tensor:
 
 
 def _hypot(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return ``sqrt(x**2 + y**2)``, in the broadcast shape."""
+    """Return ``sqrt(x**2 + y**2)``, in the broadcast shape.
+
+    None stands for a series that is zero.
+    """
     squares = [
         jets.square(step.tensor(name), series)
         for name, series in (("self", x), ("other", y))
@@ -239,14 +247,18 @@ def _hypot(step: Step, x: Series | None, y: Series | None) -> Series | None:
 
 
 def _log_add_exp(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return ``log(exp(x) + exp(y))``, in the broadcast shape."""
+    """Return ``log(exp(x) + exp(y))``, in the broadcast shape.
+
+    None stands for a series that is zero.
+    """
     return _log_of_sum(step.jet("self", x), step.jet("other", y))
 
 
 def _log_of_sum(one: Jet, two: Jet) -> Series | None:
     """Return ``log(exp(x) + exp(y))``, in the broadcast shape. The jet `one` is x, and `two` is y.
 
-    It is the integral of ``sigmoid(x - y) dx + sigmoid(y - x) dy``.
+    It is the integral of ``sigmoid(x - y) dx + sigmoid(y - x) dy``. None stands for a series that
+    is zero.
     """
     are_gone = (one.value == two.value) & one.value.isinf()  # Masked elements are -inf in both.
     difference = one - two
@@ -261,7 +273,10 @@ def _log_of_sum(one: Jet, two: Jet) -> Series | None:
 
 
 def _log_add_exp_to_base_2(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return ``log2(2**x + 2**y)``, in the broadcast shape."""
+    """Return ``log2(2**x + 2**y)``, in the broadcast shape.
+
+    None stands for a series that is zero.
+    """
     one, two = (step.jet(name, h) * math.log(2) for name, h in (("self", x), ("other", y)))
     total = _log_of_sum(one, two)
     return total and total.scaled(1 / math.log(2))
@@ -271,13 +286,19 @@ def _log_add_exp_to_base_2(step: Step, x: Series | None, y: Series | None) -> Se
 
 
 def _silu(step: Step, x: Series) -> Series | None:
-    """Return ``x sigmoid(x)``, in the shape of x."""
+    """Return ``x sigmoid(x)``, in the shape of x.
+
+    None stands for a series that is zero.
+    """
     jet = step.jet("self", x)
     return multiply(jet, jet.sigmoid())
 
 
 def _mish(step: Step, x: Series) -> Series | None:
-    """Return ``x tanh(softplus(x))``, in the shape of x."""
+    """Return ``x tanh(softplus(x))``, in the shape of x.
+
+    None stands for a series that is zero.
+    """
     jet = step.jet("self", x)
     softplus = integral(jet.sigmoid(), x)
     gate = torch.tanh(torch.nn.functional.softplus(jet.value))
@@ -285,7 +306,10 @@ def _mish(step: Step, x: Series) -> Series | None:
 
 
 def _gelu(step: Step, x: Series) -> Series | None:
-    """Return GELU, exact or with the tanh approximation, in the shape of x."""
+    """Return GELU, exact or with the tanh approximation, in the shape of x.
+
+    None stands for a series that is zero.
+    """
     if step.saved("approximate") == "tanh":
         jet = step.jet("self", x)
         argument = (jet + jet * jet * jet * 0.044715) * math.sqrt(8 / math.pi)
@@ -294,7 +318,10 @@ def _gelu(step: Step, x: Series) -> Series | None:
 
 
 def _gelu_by_gate(step: Step, x: Series) -> Series | None:
-    """Return x times the normal distribution function of x, in the shape of x."""
+    """Return x times the normal distribution function of x, in the shape of x.
+
+    None stands for a series that is zero.
+    """
     jet = step.jet("self", x)
     share = torch.special.erfc(jet.value * -math.sqrt(0.5)) / 2
     density = _bell(jet * math.sqrt(0.5)) * math.sqrt(0.5 / math.pi)
@@ -305,7 +332,10 @@ _GELU = _compose_or_else(derivatives.of_gelu, _gelu_by_gate)
 
 
 def _glu(step: Step, x: Series) -> Series | None:
-    """Return the first half of the saved axis of x times the sigmoid of the second half."""
+    """Return the first half of the saved axis of x times the sigmoid of the second half.
+
+    None stands for a series that is zero.
+    """
     dim, value = step.saved("dim"), step.tensor("self")
     middle = value.shape[dim] // 2
     one, two = value.split(middle, dim)

@@ -133,7 +133,10 @@ def _far(t: Jet) -> Jet:
 
 
 def _grid_sample(step: Step, picture: Series | None, grid: Series | None) -> Series | None:
-    """Return an image ``[N, C, *sizes]`` sampled at the points of a grid ``[N, *points, axes]``."""
+    """Return an image ``[N, C, *sizes]`` sampled at the points of a grid ``[N, *points, axes]``.
+
+    None stands for a series that is zero.
+    """
     whole, points = step.tensor("input"), step.tensor("grid")
     sizes = whole.shape[2:]
     settings = step.saved("padding_mode"), step.saved("align_corners")

@@ -22,14 +22,18 @@ Names = tuple[str, str]  # the names under which the values of two factors were 
 
 
 def _matmul(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return the product of two matrices, which the node saved as `self` and `mat2`."""
+    """Return the product of two matrices, which the node saved as `self` and `mat2`.
+
+    None stands for a series that is zero.
+    """
     return _of_matrices(step, ("self", "mat2"), x, y)
 
 
 def _of_matrices(step: Step, names: Names, x: Series | None, y: Series | None) -> Series | None:
     """Return the product of two matrices saved under `names`, ``[K, ..., a, c]``.
 
-    PyTorch saves a factor only if the other factor needs a gradient. No other values are read.
+    PyTorch saves a factor only if the other factor needs a gradient. No other values are read. None
+    stands for a series that is zero.
     """
     if y is None:
         return None if x is None else times_constant(x, step.tensor(names[1]))
@@ -63,7 +67,8 @@ def _matrix_times_vector(
     """Return the product ``[K, a]`` of a matrix ``[a, b]`` and a vector ``[b]``.
 
     The vector is multiplied as a matrix with one column. `names` are the names under which PyTorch
-    saved the matrix and the vector, and `x` and `y` are their series.
+    saved the matrix and the vector, and `x` and `y` are their series. None stands for a series that
+    is zero.
     """
     column = None if y is None else y.viewed((*y.shape, 1))
     if column is None:
@@ -77,7 +82,10 @@ def _matrix_times_vector(
 
 
 def _dot(step: Step, x: Series | None, y: Series | None) -> Series | None:
-    """Return the dot product of two vectors ``[b]``: ``[K]``."""
+    """Return the dot product of two vectors ``[b]``: ``[K]``.
+
+    None stands for a series that is zero.
+    """
     products = product_of(step, ("self", x), ("tensor", y))
     return None if products is None else products.summed([0], keepdim=False)
 
@@ -100,7 +108,8 @@ def _convolve(step: Step, x: Series | None, *constants: Series | None) -> Series
 def _cross(step: Step, x: Series | None, y: Series | None) -> Series | None:
     """Return the cross product of two series along the saved axis, ``[K, ..., 3, ...]``.
 
-    Coefficient k is ``A x B_k + A_k x B + sum_j A_j x B_{k-j}``, with the values A and B.
+    Coefficient k is ``A x B_k + A_k x B + sum_j A_j x B_{k-j}``, with the values A and B. None
+    stands for a series that is zero.
     """
     dim = step.result_dim()
     by_x = None if x is None else _cross_with_constant(x, step.tensor("other"), dim)

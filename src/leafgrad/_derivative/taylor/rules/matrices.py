@@ -50,6 +50,7 @@ def _determinant(step: Step, x: Series) -> Series | None:
 
     Small matrices use a sum of products. For larger ones, the determinant is the exponential of its
     logarithm. Near a singular matrix, the logarithm loses digits, and it fails for a singular one.
+    None stands for a series that is zero.
     """
     value = step.tensor("A")
     if 0 < value.shape[-1] <= _BY_PRODUCTS:

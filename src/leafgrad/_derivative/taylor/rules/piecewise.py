@@ -33,7 +33,7 @@ def _mask(keep: Callable[[Step], Tensor]) -> Propagate:
 def _clamp(step: Step, x: Series | None, *limits: Series | None) -> Series | None:
     """Return x where its value is within both limits, and 0 elsewhere, in the shape of x.
 
-    Raise `Unsupported` if a limit has a series.
+    Raise `Unsupported` if a limit has a series. None stands for a series that is zero.
     """
     if x is None or any(limit is not None for limit in limits):
         raise Unsupported("reason.limits")
@@ -79,7 +79,10 @@ def _inside(step: Step, low: float, high: float) -> Tensor:
 
 
 def _elu(step: Step, x: Series, scale: float, input_scale: float) -> Series | None:
-    """Return ``scale (x if x > 0 else alpha (exp(input_scale x) - 1))``, in the shape of x."""
+    """Return ``scale (x if x > 0 else alpha (exp(input_scale x) - 1))``, in the shape of x.
+
+    None stands for a series that is zero.
+    """
     value = step.tensor("self")
     if x.algebra.order <= MOST:
         sides = partial(
@@ -98,7 +101,10 @@ def _elu(step: Step, x: Series, scale: float, input_scale: float) -> Series | No
 
 
 def _hardswish(step: Step, x: Series) -> Series | None:
-    """Return ``x (x + 3) / 6`` between -3 and 3, x above and 0 below, in the shape of x."""
+    """Return ``x (x + 3) / 6`` between -3 and 3, x above and 0 below, in the shape of x.
+
+    None stands for a series that is zero.
+    """
     jet = step.jet("self", x)
     curved = multiply(jet, (jet + 3) / 6)
     inside = _inside(step, -3, 3)
@@ -122,12 +128,18 @@ def _extreme(sign: int) -> Propagate:
 
 
 def _masked_fill(step: Step, x: Series | None, fill: Series | None = None) -> Series | None:
-    """Return the series of the fill value where the mask ``[*shape]`` is true, and x elsewhere."""
+    """Return the series of the fill value where the mask ``[*shape]`` is true, and x elsewhere.
+
+    None stands for a series that is zero.
+    """
     return where(step.tensor("mask"), fill, x)
 
 
 def _prelu(step: Step, x: Series | None, weight: Series | None) -> Series | None:
-    """Return x where it is positive, and x times the weight elsewhere, in the shape of x."""
+    """Return x where it is positive, and x times the weight elsewhere, in the shape of x.
+
+    None stands for a series that is zero.
+    """
     jet = step.jet("self", x)
     falling = multiply(jet, step.jet("weight", weight))
     return where(jet.value > 0, x, falling)
@@ -140,7 +152,7 @@ def _zero(*_: Any) -> None:
 def _remainder(_: Step, x: Series | None, divisor: Series | None = None) -> Series | None:
     """Return x unchanged, because the derivative of a remainder by the dividend x is 1.
 
-    Raise `Unsupported` if the divisor has a series.
+    Raise `Unsupported` if the divisor has a series. None stands for a series that is zero.
     """
     unsupported_if(divisor is not None, "divisor")
     return x

@@ -40,7 +40,8 @@ def _mean_along(step: Step, x: Series) -> Series:
 def _norm(step: Step, x: Series, kind: str, dims: Sequence[int], *, keepdim: bool) -> Series | None:
     """Return the series of the norm of x along `dims`.
 
-    The node saved the order p of the norm under the name `kind`.
+    The node saved the order p of the norm under the name `kind`. None stands for a series that is
+    zero.
     """
     value, result = step.tensor("self"), step.tensor("result")
     series = _norm_of(value, _restore_axes(result, x, dims), x, float(step.saved(kind)), dims)
@@ -59,8 +60,8 @@ def _norm_of(
     """Return the series ``[K, ..., 1, ...]`` of the norm of order `power` along `dims`.
 
     `value`, ``[*shape]``, and `x` are the value a and the series of the argument. `result` is the
-    value r of the norm. Divided by r, the norm is the p-th root of
-    ``1 + sum(|x / r|**p - |a / r|**p)``.
+    value r of the norm. Divided by r, the norm is the p-th root of ``1 + sum(|x / r|**p - |a /
+    r|**p)``. None stands for a series that is zero.
     """
     if value.is_complex():
         value, x = value.abs(), absolute(value, x)
@@ -101,7 +102,8 @@ def _distances(step: Step, x: Series | None, y: Series | None) -> Series | None:
 
     The tensors are ``[..., n, m]`` and ``[..., k, m]``. Their differences, ``[K, ..., n, k, m]``,
     are computed explicitly, because expanding the squares would lose digits by cancellation. The
-    distance is recomputed, because PyTorch has no second derivative of the saved one.
+    distance is recomputed, because PyTorch has no second derivative of the saved one. None stands
+    for a series that is zero.
     """
     power = float(step.saved("p")) if _autograd.keeps(step.node, "p") else 2.0
     one, two = step.tensor("x1").unsqueeze(-2), step.tensor("x2").unsqueeze(-3)
@@ -154,13 +156,19 @@ def _deviation(step: Step, x: Series, name: str = "result") -> Series:
 
 
 def _product_of_all(step: Step, x: Series) -> Series | None:
-    """Return the series ``[K]`` of the product of all elements."""
+    """Return the series ``[K]`` of the product of all elements.
+
+    None stands for a series that is zero.
+    """
     flat = x.viewed((math.prod(x.shape),))
     return _product(jet.Jet(step.tensor("self").reshape(-1), flat), -1)
 
 
 def _product_along(step: Step, x: Series) -> Series | None:
-    """Return the series of the product along the saved axis, kept with size 1 or dropped."""
+    """Return the series of the product along the saved axis, kept with size 1 or dropped.
+
+    None stands for a series that is zero.
+    """
     dim, keepdim = x.from_end(step.saved("dim")), step.saved("keepdim")
     series = _product(step.jet("self", x), dim)
     if series is None or not keepdim:
@@ -169,7 +177,10 @@ def _product_along(step: Step, x: Series) -> Series | None:
 
 
 def _product(x: jet.Jet, dim: int) -> Series | None:
-    """Return the series of the product of a jet along the axis `dim`, which is dropped."""
+    """Return the series of the product of a jet along the axis `dim`, which is dropped.
+
+    None stands for a series that is zero.
+    """
     return reduce(jet.Jet.__mul__, _split_places(x, dim)).series
 
 

@@ -86,7 +86,8 @@ def _scatter(
 def _scatter_reduce(step: Step, base: Series | None, source: Series | None) -> Series | None:
     """Return ``[K, *shape]`` with the sum, mean or extreme of all elements written to a position.
 
-    The elements of `source` are written into `base`. Raise `Unsupported` for products.
+    The elements of `source` are written into `base`. Raise `Unsupported` for products. None stands
+    for a series that is zero.
     """
     kind, joins = step.saved("reduce"), step.saved("include_self")
     unsupported_if(kind == "prod", "multiplies")
@@ -111,7 +112,10 @@ def _scatter_reduce(step: Step, base: Series | None, source: Series | None) -> S
 
 
 def _index_put(step: Step, base: Series | None, source: Series | None) -> Series | None:
-    """Return the base after the source replaced the indexed elements, or was added to them."""
+    """Return the base after the source replaced the indexed elements, or was added to them.
+
+    None stands for a series that is zero.
+    """
     indices, adds = indices_of(step), step.saved("accumulate")
     if base is not None and not adds:
         last = base.full().movedim(0, -1)

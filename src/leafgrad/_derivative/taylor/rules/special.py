@@ -45,13 +45,19 @@ def _times_log(value: Tensor, x: Series | None, logarithm: Jet) -> Series | None
 
 
 def _number_times_log(step: Step, y: Series) -> Series | None:
-    """Return ``x log(y)`` for a Python number x, in the shape of y."""
+    """Return ``x log(y)`` for a Python number x, in the shape of y.
+
+    None stands for a series that is zero.
+    """
     number = torch.full_like(step.tensor("other"), step.saved("self"))
     return _times_log(number, None, step.jet("other", y).log())
 
 
 def _times_log_of_number(step: Step, x: Series) -> Series | None:
-    """Return ``x log(y)`` for a Python number y, in the shape of x."""
+    """Return ``x log(y)`` for a Python number y, in the shape of x.
+
+    None stands for a series that is zero.
+    """
     value = step.tensor("self")
     number = torch.full_like(value, step.saved("other"))
     return _times_log(value, x, Jet(number.log(), None))

@@ -37,7 +37,10 @@ _PLACES_ALONE = {
 
 
 def _write_view(step: Step, base: Series | None, source: Series | None = None) -> Series | None:
-    """Return the base ``[K, *shape]`` with the elements of a view overwritten by the source."""
+    """Return the base ``[K, *shape]`` with the elements of a view overwritten by the source.
+
+    None stands for a series that is zero.
+    """
     probe, (to_base, *to_source) = send_probe(step)
     if base is not None:
         is_kept = to_base == probe
@@ -98,7 +101,10 @@ def _numbers(probe: Tensor) -> Tensor:
 
 
 def _overwrite(_: Step, __: Series | None, source: Series | None) -> Series | None:
-    """Return the series of the source, ``[K, *shape]``, because it overwrites the whole tensor."""
+    """Return the series of the source, ``[K, *shape]``, because it overwrites the whole tensor.
+
+    None stands for a series that is zero.
+    """
     return source
 
 

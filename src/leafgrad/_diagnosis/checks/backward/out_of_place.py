@@ -24,7 +24,10 @@ def subject_or_tensor(names: list[str], source: Source | None) -> dict[str, Any]
 
 
 def _target(statement: ast.stmt | None) -> ast.expr | None:
-    """Return the variable that a statement changes: `h` in ``h[0] = 1`` and ``h.mul_(2)``."""
+    """Return the variable that a statement changes: `h` in ``h[0] = 1`` and ``h.mul_(2)``.
+
+    Return None if the statement has another form.
+    """
     found: ast.expr | None = None
     if isinstance(statement, ast.AugAssign):
         found = statement.target
@@ -38,7 +41,10 @@ def _target(statement: ast.stmt | None) -> ast.expr | None:
 
 
 def _receiver(call: ast.Call) -> ast.expr | None:
-    """Return the first object in a chain of methods, or the first argument of ``F.relu_(h)``."""
+    """Return the first object in a chain of methods, or the first argument of ``F.relu_(h)``.
+
+    Return None if the function has no positional argument.
+    """
     found: ast.expr = call
     while isinstance(found, ast.Call) and isinstance(found.func, ast.Attribute):
         is_library = isinstance(found.func.value, ast.Name) and found.func.value.id in MODULES
@@ -69,10 +75,7 @@ def do_out_of_place(source: Source | None, variant: str) -> tuple[Edit, ...]:
 
 
 def _entry_read(statement: ast.stmt | None, name: str | None) -> ast.Subscript | None:
-    """Return ``h[i]`` in ``h[i + 1] = f(h[i])``.
-
-    The operation saves the entry before the line changes the tensor.
-    """
+    """Return ``h[i]`` in ``h[i + 1] = f(h[i])``; None in statements of another form."""
     value = statement.value if isinstance(statement, ast.Assign) else None
     nodes = () if value is None else ast.walk(value)
     entries = (node for node in nodes if isinstance(node, ast.Subscript))

@@ -54,7 +54,7 @@ def _variant(node: Node) -> str:
 
 
 def _line_of_derivative(situation: Situation) -> Source | None:
-    """Return the line of the last backward pass that ran with ``create_graph=True``."""
+    """Return the line of the last backward pass with ``create_graph=True``; None if none ran."""
     passes = [one for one in situation.log.backwards.values() if not one.frees]
     is_recorded = bool(situation.log.flow.orders and passes)
     return situation.log.source_at(passes[-1].place) if is_recorded else None

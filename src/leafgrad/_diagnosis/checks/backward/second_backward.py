@@ -114,7 +114,7 @@ class FreedGraph:
         return "whole" if freed.issuperset(with_tensors) else "partly", None
 
     def _use_since(self, since: int) -> Use | None:
-        """Return the last use of an older result that leads to a freed node.
+        """Return the last use of an older result that leads to a freed node; None if there is none.
 
         Args:
             since: A sequence number. The result is older, and the operation that uses it is not.
@@ -167,7 +167,7 @@ class FreedGraph:
         return found
 
     def _module(self, node: Node) -> ModuleCall | None:
-        """Return the call of a module in which a node was created."""
+        """Return the call of a module in which a node was created; None if no module ran."""
         return self.situation.log.module_of(number_of(node))
 
 

@@ -244,7 +244,10 @@ def retain_grad(_: Cause, at: Source, name: str) -> Edits:
 
 
 def line_that_freezes(log: Log) -> Source | None:
-    """Return the only line in the user's recorded files that sets `requires_grad` to False."""
+    """Return the only line in the recorded files that sets `requires_grad` to False.
+
+    Return None if there is no such line, or if there are several.
+    """
     files = {one.file: one for one in log.sources()}
     found = [
         marked(source, node)
@@ -341,14 +344,14 @@ def _moved_out(file: str, block: ast.With, line: int) -> Iterator[Edit]:
 
 
 def _block_at(source: Source | None) -> ast.With | None:
-    """Return the `with` statement that begins on the line of a source."""
+    """Return the `with` statement that begins on the line of a source; None if none does."""
     nodes = () if source is None else ast.walk(parse(source.file))
     blocks = (node for node in nodes if isinstance(node, ast.With))
     return next((one for one in blocks if source and one.lineno == source.line), None)
 
 
 def _decorator_around(source: Source | None) -> ast.expr | None:
-    """Return the decorator that disables gradients in the function around a line."""
+    """Return the decorator that disables gradients in the function around a line, or None."""
     if source is None:
         return None
     for node in ast.walk(parse(source.file)):

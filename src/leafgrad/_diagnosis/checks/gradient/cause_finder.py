@@ -64,7 +64,7 @@ class CauseFinder:
         return self._cause_of_no_path(tensor)
 
     def _edge(self, tensor: Tensor) -> _autograd.Edge | None:
-        """Return the edge at which the gradient of a tensor, possibly sharded, arrives."""
+        """Return the edge at which the gradient of a tensor, possibly sharded, arrives, or None."""
         edge = _autograd.gradient_edge(tensor)
         sharded = self.sharded.get(id(tensor))
         is_elsewhere = sharded is not None and edge not in self.reached
@@ -101,7 +101,10 @@ class CauseFinder:
         return Cause("not-retained", "", source, operation=operation)
 
     def _cause_of_stop(self, target: Node) -> Cause | None:
-        """Return the cause if a node between the outputs and `target` passes on no gradient."""
+        """Return the cause if a node between the outputs and `target` passes on no gradient.
+
+        Return None if another check reports the node.
+        """
         stopping = [node for node in self.flow.stopping if target in _autograd.walk([node])]
         node = next(iter(stopping), target)
         source = self.source_of(node)

@@ -149,7 +149,7 @@ _LIST_AND_ARGUMENT = 2
 
 
 def _line_that_replaces(situation: Situation, names: list[str]) -> Source | None:
-    """Return the call that created a new parameter after the first backward pass.
+    """Return the call that created a new parameter after the first backward pass, or None.
 
     `names` are the parameters that are not in the optimizer. The call must have created one of
     them.

@@ -150,7 +150,7 @@ _ELEMENTWISE = {
 
 
 def _shape_of(node: Node | None) -> tuple[int | str, ...] | None:
-    """Return the shape of the first result of a node's operation."""
+    """Return the shape of the first result of a node's operation; None without a node."""
     outputs = () if node is None else _autograd.forward_outputs(node)
     return outputs[0].shape if outputs else None
 
@@ -239,7 +239,10 @@ _SAME_NUMBERS = (*_RESHAPING, "Permute", "Squeeze", "Transpose", "ToCopy")
 
 
 def _source_of_numbers(node: Node) -> Node | None:
-    """Return the node that computed the input of a node, before any change of shape."""
+    """Return the node that computed the input of a node, before any change of shape.
+
+    Return None if the input has no node.
+    """
     before = _autograd.next_functions(node)[0][0]
     while before is not None and _autograd.node_name(before).startswith(_SAME_NUMBERS):
         before = _autograd.next_functions(before)[0][0]
