@@ -166,6 +166,6 @@ OTHERS: dict[str, tuple[Any, str]] = {
 
 @pytest.mark.filterwarnings("ignore:Sparse")
 @pytest.mark.parametrize(("made", "why"), OTHERS.values(), ids=OTHERS)
-def test_value_that_was_not_read_names_the_reason(made: Any, why: str) -> None:
+def test_unread_value_shows_why_it_was_not_read(made: Any, why: str) -> None:
     (value,) = trace_graph(made() * 2, values=True).leaves[0].values
     assert str(value) == f"not read: {why}"

@@ -48,7 +48,7 @@ def test_parameters_of_model_that_overrides_named_parameters_have_names() -> Non
     assert {leaf.leaf_name for leaf in leaves} == {"weight", "bias"}
 
 
-def test_optimizer_without_names_gives_positions_as_names() -> None:
+def test_parameters_of_optimizer_without_names_are_named_by_position() -> None:
     model = nn.Linear(3, 1)
     optimizer = optimizer_of(model, is_named=False)
     trace = trace_graph(model(torch.ones(2, 3)).sum(), names=optimizer)
@@ -65,7 +65,7 @@ def test_optimizer_without_names_gives_positions_as_names() -> None:
         (lambda model: model.named_parameters(), TypeError, "or a mapping .* not generator"),
     ],
 )
-def test_other_forms_of_names_are_refused_with_a_fix(
+def test_invalid_names_argument_is_refused_with_a_fix(
     names: Callable[[nn.Module], Any], error: type[Exception], match: str
 ) -> None:
     model = nn.Linear(2, 2)

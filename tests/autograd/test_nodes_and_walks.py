@@ -39,7 +39,7 @@ def test_name_attribute_on_ctx_does_not_hide_name() -> None:
     assert _autograd.node_name(node) == "NamedBackward"
 
 
-def test_foreach_nodes_are_not_of_their_own_type() -> None:
+def test_nodes_of_foreach_operations_share_a_python_type() -> None:
     assert _autograd.is_of_its_own_type(node_of(leaf(2).sin()))
     assert _autograd.is_of_its_own_type(node_of(outcome_of(Doubled, leaf(2))))
     assert not _autograd.is_of_its_own_type(node_of(torch._foreach_exp([leaf(2)])[0]))
@@ -186,7 +186,7 @@ def test_leaves_and_results_have_distinct_numbers() -> None:
     assert _autograd.number_of(x) != _autograd.number_of(leaf(2))
 
 
-def test_unrecorded_view_has_number_of_its_base() -> None:
+def test_view_taken_under_no_grad_has_sequence_number_of_its_base() -> None:
     x = leaf(2)
     y = x.exp()
     with torch.no_grad():

@@ -373,7 +373,7 @@ def test_output_types_are_those_of_each_output() -> None:
     assert {(kind.dtype, kind.device.type) for kind in types} == {(torch.float64, "cpu")}
 
 
-def test_keeps_depends_on_the_kind_of_the_node() -> None:
+def test_keeps_finds_only_arguments_that_this_kind_of_node_saves() -> None:
     node = node_of(leaf(2, 3).amax(1))
     assert _autograd.keeps(node, "keepdim")
     assert not _autograd.keeps(node_of(leaf(2).max()), "keepdim")

@@ -324,7 +324,7 @@ def test_failure_of_the_diagnosis_does_not_stop_training(
         trainer.run(trainer.plain_loss)
 
 
-def test_first_must_be_positive() -> None:
+def test_argument_first_of_debug_must_be_positive() -> None:
     with pytest.raises(ValueError, match="first must be 1 or more, not 0"):
         debug(first=0)
 

@@ -100,7 +100,7 @@ def test_invalid_options_of_estimate_are_refused(options: Any, pattern: str) -> 
         stde(wave(x), x, **options)
 
 
-def test_mixed_rows_are_refused_along_directions() -> None:
+def test_dependent_rows_are_refused_along_directions() -> None:
     x = rows(5, 3)
     with pytest.raises(RuntimeError, match="each row of outputs must depend on the same row"):
         higher_order_grad(wave(x).roll(1, 0), x, 3, directions=x.detach()[:1])

@@ -213,7 +213,7 @@ MODES = {"no_grad": torch.no_grad, "inference_mode": torch.inference_mode}
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-def test_derivatives_are_recorded_under_no_grad_and_inference_mode(mode: Callable[[], Any]) -> None:
+def test_derivatives_have_a_graph_under_no_grad_and_inference_mode(mode: Callable[[], Any]) -> None:
     x = column()
     outputs = x**3
     with mode():

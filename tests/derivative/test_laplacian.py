@@ -195,7 +195,7 @@ def test_order_has_one_count_per_column_of_flattened_axes() -> None:
             higher_order_grad(of_particles(places), places, order)
 
 
-def test_mixed_rows_are_refused_with_columns_on_several_axes() -> None:
+def test_dependent_rows_are_refused_with_columns_on_several_axes() -> None:
     places = table(4, 6).detach().reshape(4, 2, 3).requires_grad_()
     with pytest.raises(RuntimeError, match=words("rows-must.row")):
         laplacian(of_particles(places) * places.sum(), places)

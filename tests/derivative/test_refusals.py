@@ -207,7 +207,7 @@ def test_error_about_sliced_inputs_precedes_error_about_order(
         pytest.param(lambda x: x[:, ::2], id="every other column of all"),
     ],
 )
-def test_error_names_other_views_of_inputs(take: Callable[[Tensor], Tensor]) -> None:
+def test_view_that_outputs_do_not_use_is_refused(take: Callable[[Tensor], Tensor]) -> None:
     points = table(columns=4)
     inputs = take(points)
     outputs = points.prod(dim=1)[: inputs.shape[0]]
@@ -433,7 +433,7 @@ class OnceInPlace(InPlace):
 
 @pytest.mark.parametrize("name", SHORTCOMINGS)
 @pytest.mark.parametrize("rest", [lambda x: 0 * x, torch.exp], ids=["alone", "with a rest"])
-def test_function_with_unrecorded_backward_is_refused(
+def test_function_with_incomplete_backward_graph_is_refused(
     name: str, rest: Callable[[Tensor], Tensor]
 ) -> None:
     x = column()
@@ -497,7 +497,7 @@ def test_write_into_view_is_differentiated_under_profiler() -> None:
 
 
 @pytest.mark.parametrize("name", SHORTCOMINGS)
-def test_function_with_unrecorded_backward_has_first_derivative(name: str) -> None:
+def test_function_with_incomplete_backward_graph_has_first_derivative(name: str) -> None:
     x = column()
     outputs = outcome_of(SHORTCOMINGS[name][1], x)
     first = higher_order_grad(outputs, x, 1, create_graph=False, rows="independent")

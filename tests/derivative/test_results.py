@@ -108,7 +108,7 @@ def test_order_zero_returns_outputs() -> None:
 
 
 @pytest.mark.parametrize("zero", [(0, 0), [(0, 0)], [(0, 0), (0, 0)]])
-def test_order_zero_of_unrecorded_outputs_is_not_treated_as_constant(zero: Any) -> None:
+def test_order_zero_of_outputs_without_graph_is_not_treated_as_constant(zero: Any) -> None:
     x = rows(5, 2)
     with torch.no_grad():
         u = one_channel(x)

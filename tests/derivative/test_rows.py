@@ -240,7 +240,7 @@ CALLS: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("method", ["auto", "taylor", "reverse"])
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("name", ANSWERED_WRONGLY)
-def test_mixed_rows_are_refused_by_each_function_and_method(
+def test_dependent_rows_are_refused_by_each_function_and_method(
     name: str, call: str, method: str
 ) -> None:
     program, points = ANSWERED_WRONGLY[name]

@@ -155,7 +155,7 @@ def test_operation_without_rule_is_differentiated_in_several_inputs() -> None:
     torch.testing.assert_close(apart, joined)
 
 
-def test_mixed_rows_are_refused_with_several_inputs() -> None:
+def test_dependent_rows_are_refused_with_several_inputs() -> None:
     x, t = pair()
     with pytest.raises(RuntimeError, match=words("rows-must.row")):
         higher_order_grad(wave(x, t) * x.mean(), (x, t), (1, 1))

@@ -88,7 +88,7 @@ def test_nested_passes_cached_plan_and_taylor_mode_give_equal_results(
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize("mix", MIXED.values(), ids=MIXED)
-def test_mixed_rows_are_refused_after_plan_was_cached(order: int, mix: Any) -> None:
+def test_dependent_rows_are_refused_after_plan_was_cached(order: int, mix: Any) -> None:
     x = torch.rand(5, 1, requires_grad=True)
     first, last = nn.Linear(1, 5), nn.Linear(5, 1)
 
@@ -103,7 +103,7 @@ def test_mixed_rows_are_refused_after_plan_was_cached(order: int, mix: Any) -> N
 
 @pytest.mark.parametrize("order", [1, 2])
 @pytest.mark.parametrize(("apart", "mixed"), PAIRS.values(), ids=PAIRS)
-def test_mixed_rows_are_refused_after_similar_graph_was_proven(
+def test_dependent_rows_are_refused_after_similar_graph_was_proven(
     order: int, apart: Callable[[Tensor], Tensor], mixed: Callable[[Tensor], Tensor]
 ) -> None:
     x = torch.rand(5, 5, requires_grad=True)

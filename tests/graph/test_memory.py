@@ -36,7 +36,7 @@ def test_views_count_once_with_their_whole_storage() -> None:
     assert kept.total.storages == 2
 
 
-def test_memory_of_parameters_is_counted_apart() -> None:
+def test_memory_is_counted_with_and_without_parameters() -> None:
     linear = nn.Linear(4, 8, bias=False)
     kept = memory(linear(leaf(2, 4)))
     assert kept.total.storage_bytes == 4 * (4 * 8 + 2 * 4)

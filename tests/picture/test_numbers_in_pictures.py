@@ -79,7 +79,7 @@ def test_first_nonfinite_node_is_not_folded() -> None:
     assert written(view_of, "alarm") == ["value: infinity from here", "grad: infinity from here"]
 
 
-def test_unknown_value_is_called_not_recorded() -> None:
+def test_picture_and_text_show_unknown_value_as_not_recorded() -> None:
     x = torch.ones(1, requires_grad=True)
     trace = trace_graph(x * 2 + 1, values=True)
     assert "value not recorded" in written(trace.to_svg(), "value")

@@ -71,7 +71,7 @@ def test_steps_have_kind_node_and_edge() -> None:
     assert str(steps).splitlines()[0] == " 1. Forward: x (a leaf) is 4."
 
 
-def test_unrecorded_value_is_reported() -> None:
+def test_step_shows_that_value_is_unknown_without_recording() -> None:
     trace = trace_graph(number(3.0) * 2 + 1, values=True, gradients=True)
     assert message("steps.value-unknown", node="node 1 (MulBackward0)") in said(trace.steps())
 

@@ -333,7 +333,7 @@ def test_tensor_inside_transform_is_described_as_wrapped(
     ("argument", "inside"),
     [(leaf(), "leaf"), (torch.ones(2), "constant"), (leaf() * 2, "non-leaf")],
 )
-def test_why_names_role_of_wrapped_tensor(argument: torch.Tensor, inside: str) -> None:
+def test_why_states_role_of_tensor_inside_transform(argument: torch.Tensor, inside: str) -> None:
     facts, _ = described_inside(torch.vmap, argument)
     assert facts.why[-1] == message("tensor.inner", role=inside)
 
@@ -374,7 +374,7 @@ def test_suggested_clone_of_inference_tensor_can_require_grad() -> None:
     assert backward_stores_a_gradient(tensor.clone().requires_grad_())
 
 
-def test_suggested_clone_of_inference_leaf_can_be_recorded_and_saved() -> None:
+def test_suggested_clone_of_inference_leaf_is_tracked_by_autograd() -> None:
     tensor, weight = inference(requires_grad=True), leaf()
     assert "clone()" in describe_tensor(tensor).why[-1]
     assert not tensor.exp().requires_grad

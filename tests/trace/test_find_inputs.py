@@ -101,7 +101,7 @@ def test_frozen_parameters_buffers_and_constants_are_not_inputs() -> None:
     assert trace_graph(y, recording=recording).inputs == ()
 
 
-def test_parts_of_tensor_are_one_input() -> None:
+def test_input_used_in_parts_is_listed_once() -> None:
     cell, x, h = nn.RNNCell(2, 2), torch.ones(3, 1, 2), torch.zeros(1, 2)
     for step in x:
         h = cell(step, h)

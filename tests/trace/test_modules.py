@@ -61,7 +61,7 @@ def test_recorded_modules_are_not_inferred() -> None:
     assert not any(node.is_module_inferred for node in trace.nodes)
 
 
-def test_nothing_is_inferred_from_names_of_tensors() -> None:
+def test_no_module_is_inferred_from_names_of_tensors() -> None:
     model = Model()
     y = model(torch.ones(1, 2))
     trace = trace_graph(y, names=dict(model.named_parameters()))

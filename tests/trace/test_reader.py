@@ -30,7 +30,7 @@ def refuse(*_: object) -> Any:
 # --- What a node saved
 
 
-def test_saved_tensor_has_its_facts() -> None:
+def test_saved_tensor_has_shape_dtype_device_bytes_and_versions() -> None:
     x = torch.ones(2, 3, dtype=torch.float64, requires_grad=True)
     assert only(trace_graph(x.sin())) == SavedTensor(
         node=0,

@@ -115,7 +115,7 @@ def test_outputs_without_a_graph_are_refused(outputs: object, error: str) -> Non
         trace_graph(outputs)
 
 
-def test_unrecorded_view_is_refused() -> None:
+def test_view_taken_under_no_grad_is_refused() -> None:
     with torch.no_grad():
         view = leaf(2)[:1]
     assert view.requires_grad
@@ -195,7 +195,7 @@ def test_container_that_occurs_again_is_searched_once(outputs: object) -> None:
         *("iterator", "set", "key without a short name"),
     ],
 )
-def test_other_outputs_are_refused_with_their_place(outputs: object, message: str) -> None:
+def test_invalid_outputs_are_refused_with_their_place(outputs: object, message: str) -> None:
     with pytest.raises(TypeError, match=f"^outputs{message}"):
         trace_graph(outputs)
 

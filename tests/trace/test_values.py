@@ -37,7 +37,7 @@ def test_values_come_from_leaves_outputs_and_saved_tensors() -> None:
     ]
 
 
-def test_recording_has_every_value() -> None:
+def test_recording_with_values_contains_the_value_of_each_node() -> None:
     with record(values=True) as recording:
         z, names = classic()
     trace = trace_graph(z, names=names, recording=recording, values=True)
@@ -64,7 +64,7 @@ def test_tensor_written_in_place_has_no_value() -> None:
     assert told(trace_graph(z, values=True))["MulBackward0"] == [None]
 
 
-def test_each_output_has_its_value() -> None:
+def test_each_output_of_an_operation_has_its_value() -> None:
     with record(values=True) as recording:
         one, other = holding(1.0, 2.0).unbind()
         z = one * other
