@@ -26,7 +26,7 @@ CHANNELS = 3  # channels per output: each takes a separate reverse pass
 ORDERS = [(1, 0), (2, 0), (1, 1), (0, 3)]
 TWICE = {"logcumsumexp"}  # nested reverse mode returns NaN from the third derivative on
 ROWS_MEET, LEFT_OUT = "rows meet", "left out"
-# In the order that `worst` uses; the first two say nothing about the operator.
+# These are in the order that `worst` uses. The first two say nothing about the operator.
 # "rule alone": our rule has an answer and nested reverse mode has none.
 OUTCOMES = (LEFT_OUT, ROWS_MEET, "rule", "rule alone", "fallback", "refused", "differs")
 

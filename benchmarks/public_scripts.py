@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 MOST_APART = 1e-3
 
-# Replaces the call that trains. Each script also stores its losses in LOSSES.
+# This replaces the call that trains. Each script also stores its losses in LOSSES.
 TIMED = "import time; _at = time.process_time(); {}; SECONDS = time.process_time() - _at"
 REPORT = "\nimport json; print('\\nRESULT', json.dumps([SECONDS, LOSSES]))\n"
 

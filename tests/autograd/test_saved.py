@@ -57,7 +57,7 @@ def test_freed_list_of_saved_tensors_is_one_slot() -> None:
     assert slot_states(y) == {"indices": "freed"}
 
 
-# Stored with the frame of the block since 2.13; not reachable from Python before.
+# PyTorch stores the inputs with the frame of the block since 2.13. Before, Python cannot reach them.
 INPUTS_OF_A_BLOCK = (
     {"checkpoint.inputs[0]": "live"}
     if hasattr(torch.utils.checkpoint._CheckpointFrame, "save_inputs")

@@ -37,7 +37,7 @@ def force(x: Tensor) -> Tensor:
     return slope
 
 
-# Keyed by the node that has no rule.
+# The key is the node that has no rule.
 FALLBACKS: dict[str, Callable[[Tensor], Tensor]] = {
     "LinalgQrBackward0": lambda x: torch.linalg.qr(matrices(x)).R[:, 0],
     "LinalgLuBackward0": lambda x: torch.linalg.lu(matrices(x, 3)).U[:, :, 2],

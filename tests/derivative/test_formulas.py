@@ -55,7 +55,8 @@ def normalised(h: Tensor) -> Tensor:
 
 
 Operation = Callable[[Tensor], Tensor]
-# Each with an equivalent that is right, and the highest order that is right in PyTorch.
+# Each formula has an operation with it, an equivalent that is right, and the highest order at which
+# PyTorch is right.
 WRONG: dict[str, tuple[Operation, Operation, int]] = {
     "NativeLayerNormBackward0": (lambda h: functional.layer_norm(h, (4,)), normalised, 2),
     "NativeBatchNormBackward0": (

@@ -403,7 +403,7 @@ def cubing(backward: Callable[..., Any], keep: Callable[[Tensor], Any] | None = 
 differentiable_once: Any = once_differentiable
 ONCE = cubing(differentiable_once(lambda c, g: 3 * c.saved_tensors[0] ** 2 * g))
 SMOOTHED = cubing(lambda c, g: 3 * c.saved_tensors[0].mean() ** 2 * g)
-# What each backward lacks, by the key of the message.
+# Functions whose backward graph is incomplete, each with the key of the message that says why.
 SHORTCOMINGS: dict[str, tuple[str, Any]] = {
     "once": ("once", ONCE),
     "no graph": ("nothing", cubing(lambda c, g: 3 * c.saved_tensors[0].detach() ** 2 * g.detach())),

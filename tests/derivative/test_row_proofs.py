@@ -128,7 +128,7 @@ def applications(op: Any, most: int) -> Iterator[tuple[Callable[[Tensor], Any], 
                     if tensor.shape[axis] > 1:
                         yield (
                             _applied(op, flat, spec, place, axis),
-                            # Copied so that `as_strided` reads the same elements at all points.
+                            # With a copy, `as_strided` reads the same elements at all points.
                             tensor.detach()
                             .movedim(axis, 0)
                             .clone(memory_format=torch.contiguous_format),
@@ -247,7 +247,8 @@ def test_no_composition_that_mixes_rows_is_proven_independent(
 
 # --- All operators
 
-# Operators that refuse other values than their samples, or have gradients up to a phase.
+# Operators that accept only the values of their samples, or whose gradients are defined only up to
+# a phase.
 NOT_HERE = {
     "linalg.eig",
     "nn.functional.binary_cross_entropy",

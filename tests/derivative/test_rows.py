@@ -173,7 +173,7 @@ def test_lstm_keeps_rows_independent_but_mixes_steps() -> None:
     assert is_proven(lambda x: layer(x[None], (x[None, :, :1] + state, state))[0][-1], x)
 
 
-# --- Wrong results that were found
+# --- Regressions
 
 
 class Hidden(torch.autograd.Function):

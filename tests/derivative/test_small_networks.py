@@ -31,7 +31,7 @@ PRECISE: dict[str, tuple[Callable[[Tensor], Tensor], bool]] = {
     "large": (lambda x: (1e12 * x).sin(), False),
     "softplus": (nn.functional.softplus, False),
 }
-# Pairs of one kind and one shape: the first keeps rows apart, the second does not.
+# Pairs with equal nodes and shapes: the first function keeps rows independent, the second does not.
 PAIRS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
     "softmax": (lambda h: h.softmax(1), lambda h: h.softmax(0)),
     "mean": (lambda h: h - h.mean(1, keepdim=True), lambda h: h - h.mean(0, keepdim=True)),

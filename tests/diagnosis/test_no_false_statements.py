@@ -222,7 +222,7 @@ def a_mask_behind_a_square() -> object:
     return norms(nn.Linear(3, 1), lambda model: (model(X) * torch.zeros(4, 1)).sum() ** 2)
 
 
-# --- Found by trying short programs of every kind
+# --- False statements that random short programs revealed
 
 
 class Lacking(torch.autograd.Function):

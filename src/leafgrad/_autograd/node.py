@@ -127,7 +127,8 @@ def sequence_nr(node: Node) -> int | None:
     return None if number == _OF_NO_OPERATION else number
 
 
-# Returns the number that the next node of this thread will get. Not wrapped: it is called often.
+# This returns the number that the next node of this thread will get. It is not wrapped, because it
+# is called often.
 next_sequence_nr: Callable[[], int] = torch._C._autograd._get_sequence_nr
 
 

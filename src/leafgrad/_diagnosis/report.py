@@ -177,7 +177,7 @@ def _help(one: Help, gutter: int) -> Iterator[Line | Paragraph]:
             yield [Piece(f"{added} ", "frame"), Piece(f"+ {line}", "added")]
 
 
-# --- The user's lines
+# --- The lines of code that a finding marks
 
 
 def _snippet(spans: Sequence[Span], one: Diagnosis, gutter: int) -> Iterator[Line]:

@@ -100,7 +100,7 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:.1e}"
 
 
-# --- From a graph
+# --- Computing the norms from a graph
 
 
 def gradient_norms_of(nodes: Nodes) -> GradientNorms:

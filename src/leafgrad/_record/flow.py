@@ -146,7 +146,7 @@ class Flow:
         for call in tape.calls:
             self._follow(call)
 
-    # --- Following one call
+    # --- Adding the states of one call
 
     def _follow(self, call: Call) -> None:
         before = {value: self._state(value) for value in call.inputs}
@@ -261,7 +261,7 @@ class Flow:
         order = self.orders[call.start] = max(behind, default=0) + 1
         return order
 
-    # --- Questions
+    # --- Searching the states
 
     def state_of(self, tensor: Tensor) -> int | None:
         """Return the number of the newest state of a tensor or of its memory; None if unknown.
@@ -332,7 +332,7 @@ class Flow:
                 found[write.storage].append((call, write))
         return found
 
-    # --- Uses
+    # --- Uses of a value
 
     def uses(self, value: Value) -> Iterator[Call]:
         """Yield the calls that used a value while autograd could track it."""

@@ -24,7 +24,7 @@ FINITE, NAN, INFINITY, UNSEEN = 0, 1, 2, 4
 BAD = NAN | INFINITY
 
 
-# --- Forward
+# --- Values of the forward pass
 
 
 def mark_value_turns(
@@ -179,7 +179,7 @@ def _new_kind(made: Finiteness, inputs: Finiteness, wanted: Finiteness) -> NotFi
     return "infinity" if made & INFINITY & wanted and not inputs & wanted & BAD else None
 
 
-# --- Backward
+# --- Gradients of the backward pass
 
 
 def mark_gradient_turns(nodes: Nodes, roots: Collection[int]) -> Iterator[TracedNode]:

@@ -45,7 +45,7 @@ FUNCTIONS: dict[str, tuple[Function, Function]] = {
 }
 HIGHEST = 40
 POINTS = [-1.25, 0.125, 0.75]
-# Largest error in rounding units, up to order 8 and beyond.
+# The largest error in rounding units: up to order 8, and for higher orders.
 LIMITS = {
     torch.float16: (40, 60),
     torch.bfloat16: (40, 60),
@@ -113,7 +113,7 @@ def test_derivative_is_right_at_any_order_and_scale(dtype: torch.dtype, data: An
     assert error(ours, exact(name, order, inner, outer), dtype) <= limit
 
 
-# --- Errors that were found
+# --- Regressions
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ MATRIX = CONSTANT.view(2, 4)
 ALL = slice(None)
 PLACES = torch.tensor([2, 0])
 CENTRES = 3 + CONSTANT.view(4, 2)
-# A causal mask, and one with finite values besides.
+# A causal mask, and one that also has finite values.
 LATER = torch.zeros(3, 3, dtype=torch.float64).masked_fill(
     torch.ones(3, 3, dtype=torch.bool).triu(1), -torch.inf
 )
@@ -418,7 +418,7 @@ PAIRS = [
 ]
 each_pair = pytest.mark.parametrize(("points", "functions"), PAIRS)
 ORDERS = [(1, 0), (0, 2), (1, 1), (2, 1)]
-# Nodes of GPUs, and one of single precision, which test_recurrent.py checks.
+# Nodes that exist only on GPUs, and one in single precision, which test_recurrent.py checks.
 NOT_HERE = {
     *(
         f"ScaledDotProduct{kind}Backward0"
@@ -491,8 +491,8 @@ def test_orders_up_to_eight_match_nested_reverse_mode(
     if {"SpecialI0EBackward0", "SpecialI1EBackward0"} & {n.name for n in trace_graph(others).nodes}:
         pytest.skip("PyTorch's own derivatives of Bessel functions are wrong from order 3 on")
     ours = higher_order_grad(outputs, x, orders, create_graph=False, method="taylor")
-    # A graph grows threefold with each order: beyond the fifth, passes go through that of Taylor
-    # mode, which has been compared by then and holds no higher coefficient.
+    # With nested passes, the graph grows threefold with each order. So beyond the fifth order, they
+    # start from the result of Taylor mode, which has been compared up to there.
     fifth = higher_order_grad(outputs, x, (5, 0), method="taylor")
     lower = higher_order_grad(others, x, orders[:5], create_graph=False, method="reverse")
     higher = higher_order_grad(fifth, x, orders[:3], create_graph=False, method="reverse")
@@ -500,7 +500,7 @@ def test_orders_up_to_eight_match_nested_reverse_mode(
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12 * other.abs().amax().item())
 
 
-# The fifth derivative of its constant result is rounding error in both modes.
+# The result of this operator is constant, so its fifth derivative is a rounding error in both modes.
 ROUNDED = {"nn.functional.multi_head_attention_forward"}
 
 
@@ -515,7 +515,7 @@ def test_high_orders_of_operators_match_reverse_mode() -> None:
     assert found == {}
 
 
-# --- Edges
+# --- Edge cases
 
 
 @pytest.mark.parametrize("method", ["taylor", "reverse"])

@@ -35,12 +35,12 @@ def operators() -> dict[str, Any]:
     }
 
 
-# What torch.manual_seed does besides, for devices that are not here, takes as long as a trace: it
-# keeps, as text, the stack that it was called from.
+# `torch.manual_seed` also prepares the seeds of other devices. For this it stores the call stack as
+# text, which takes as long as a trace.
 seeded = torch.default_generator.manual_seed
 
-# For each operator the table searches the stack, twice, for a test case of its own that none of
-# ours is: twice the time of all that is traced.
+# For each operator, the table searches the call stack twice for a test case of PyTorch, which is not
+# there. This would take twice as long as all traces.
 SEARCHES = [
     f"torch.testing._internal.{module}.extract_test_fn"
     for module in ("common_utils", "opinfo.core")

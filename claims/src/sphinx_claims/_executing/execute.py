@@ -209,7 +209,7 @@ def _as_main(path: str, module: str | None = None) -> dict[str, object]:
     names = vars(importlib.import_module(module)) if module else {}
     main.__dict__.update({name: names[name] for name in names if name[:2] != "__"})
     main.__file__ = path
-    # Without it, a spawned process would execute the Markdown file.
+    # Without a spec, a spawned process would execute the Markdown file.
     main.__spec__ = importlib.machinery.ModuleSpec("__main__", None)
     sys.modules["__main__"] = main
     return main.__dict__

@@ -28,5 +28,5 @@ __all__ = [
     "taylor_rule",
 ]
 
-# The backward of these functions records its whole graph, whatever constants it uses.
+# The backward of these functions can be differentiated again, whatever constants it uses.
 OWN_FUNCTIONS = frozenset((*fused.FUNCTIONS, *contraction.FUNCTIONS, *recurrences.FUNCTIONS))

@@ -282,7 +282,7 @@ def _underflows(node: TracedNode) -> bool:
     return node.dtype is torch.float16 and is_product and is_small and not is_zero
 
 
-# --- From the gradients of a backward pass
+# --- Searching the gradients of a backward pass for zeros
 
 
 def _zero_leaves(nodes: Nodes) -> Iterator[tuple[Origin, list[TracedNode]]]:

@@ -349,7 +349,7 @@ def _eigenpairs(step: Step, x: Series) -> list[Series]:
     return [eigenvalues, constant_times(vectors, stack_coefficients(m, turned, indices))]
 
 
-# --- Degree by degree
+# --- Recurrences, solved degree by degree
 
 
 def _solve_recurrence(n: Series, start: Series, indices: Indices | None = None) -> Series:

@@ -39,7 +39,7 @@ def _repeat(step: Step, x: Series) -> Series:
     return wide.changed(wide.full().repeat(1, *repeats), shape=step.shape)
 
 
-# --- Parts
+# --- Parts of a tensor
 
 
 def _slice(step: Step, x: Series) -> Series:
@@ -159,7 +159,7 @@ def _stack(step: Step, *parts: Series | None) -> Series:
     return concatenate(raised, [1] * len(parts), dim)
 
 
-# --- The rest
+# --- Other operations
 
 
 def _cumsum(step: Step, x: Series) -> Series:

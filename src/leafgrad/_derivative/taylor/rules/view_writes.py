@@ -24,7 +24,7 @@ from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import unsupported_if
 
-# The nodes that the backward of a copy or of a sum records, and which only move elements.
+# The nodes in the graph of the backward of a copy or of a sum. They only move elements.
 _PLACES_ALONE = {
     "AccumulateGrad",
     "AsStridedBackward0",

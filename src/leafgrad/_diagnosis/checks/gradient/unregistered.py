@@ -115,7 +115,7 @@ def _registered(source: Source, value: ast.expr, holder: Holder, tree: ast.Modul
     return f"{prefix}.{holder.kind}({text})"
 
 
-# --- What modules hold
+# --- Tensors in the attributes of modules
 
 
 def held_leaves(modules: Mapping[str, Module]) -> Iterator[tuple[Tensor, Holder, str]]:
