@@ -57,7 +57,8 @@ def test_freed_list_of_saved_tensors_is_one_slot() -> None:
     assert slot_states(y) == {"indices": "freed"}
 
 
-# PyTorch stores the inputs with the frame of the block since 2.13. Before, Python cannot reach them.
+# Since 2.13, PyTorch stores the inputs with the frame of the block. Before, Python cannot reach
+# them.
 INPUTS_OF_A_BLOCK = (
     {"checkpoint.inputs[0]": "live"}
     if hasattr(torch.utils.checkpoint._CheckpointFrame, "save_inputs")

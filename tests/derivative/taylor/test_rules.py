@@ -500,7 +500,8 @@ def test_orders_up_to_eight_match_nested_reverse_mode(
         torch.testing.assert_close(one, other, rtol=0, atol=1e-12 * other.abs().amax().item())
 
 
-# The result of this operator is constant, so its fifth derivative is a rounding error in both modes.
+# The result of this operator is constant, so its fifth derivative is only a rounding error in both
+# modes.
 ROUNDED = {"nn.functional.multi_head_attention_forward"}
 
 

@@ -39,8 +39,8 @@ def operators() -> dict[str, Any]:
 # text, which takes as long as a trace.
 seeded = torch.default_generator.manual_seed
 
-# For each operator, the table searches the call stack twice for a test case of PyTorch, which is not
-# there. This would take twice as long as all traces.
+# For each operator, the table searches the call stack twice for a test case of PyTorch. There is
+# none here, and the search would take twice as long as all traces.
 SEARCHES = [
     f"torch.testing._internal.{module}.extract_test_fn"
     for module in ("common_utils", "opinfo.core")
