@@ -24,7 +24,7 @@ LEFT_OUT = re.findall("^-(.*)$", (TUTORIAL / "index.md").read_text("utf-8"), re.
 LEARNER = [name for name in CHAPTERS if name not in LEFT_OUT]
 ROUTES = {"learner": LEARNER, "pinn": listed("index", r"route\} pinn")}
 
-PROMISE = re.compile(r"^(?:After (?:this page|this chapter|it)|In this chapter) you ", re.MULTILINE)
+PROMISE = re.compile(r"^By the end of this (?:page|chapter), you ", re.MULTILINE)
 CELL = re.compile(r"^```\{code-cell\} python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 CHECK = "## Check yourself\n"
 QUESTION = re.compile(r"^\*\*.*\*\*$", re.MULTILINE)
