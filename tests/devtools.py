@@ -30,7 +30,7 @@ class Browser:
 
     @cached_property
     def tab(self) -> str:
-        """The tab that all pages share, as a new one costs as much as most tests."""
+        """The tab that all pages share, because a new one takes as long as most tests."""
         target: str = self.send("Target.createTarget", url="about:blank")["targetId"]
         return target
 

@@ -11,7 +11,7 @@ from leafgrad import GraphTrace, trace_graph
 
 
 class Residual(nn.Module):
-    """Convolutions beside a skip, as in a ResNet."""
+    """Convolutions with a skip connection, as in a ResNet."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Residual(nn.Module):
 
 
 class Block(nn.Module):
-    """Attention and a perceptron, each beside a skip, as in a transformer."""
+    """Attention and a perceptron, each with a skip connection, as in a transformer."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

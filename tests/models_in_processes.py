@@ -35,7 +35,7 @@ COUNT = 2
 
 
 class Case(NamedTuple):
-    """A model, what computes its loss, and in what context both passes run."""
+    """A model, a function that computes its loss, and the context in which both passes run."""
 
     model: nn.Module
     loss: Callable[[], Tensor]
@@ -152,7 +152,7 @@ def local_bytes(made: Case) -> int:
 
 
 class TwoHeads(nn.Module):
-    """Computes both heads, of which a loss may use one."""
+    """Computes two heads; a loss may use only one of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ class TwoHeads(nn.Module):
 
 
 class OneOfTwo(TwoHeads):
-    """Uses another head in each process, and one in none."""
+    """Uses the second head in one process only, and a third layer in none."""
 
     def __init__(self, rank: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What tests that start processes share."""
+"""Helpers for tests that start processes."""
 
 import os
 import sys
@@ -33,7 +33,10 @@ def wait(happens: Callable[[], object]) -> None:
 
 
 def is_running(process: int | str) -> bool:
-    """Return whether a process runs, named by its number or by a copy of `/proc/self/stat`."""
+    """Return whether a process is running.
+
+    `process` is its number, or the text of `/proc/self/stat` in that process.
+    """
     begun = str(process).rpartition(")")[2].split()
     try:
         stat = Path("/proc", str(process).split()[0], "stat").read_text()

@@ -25,7 +25,7 @@ SIZE = 4
 
 
 class Plain(torch.autograd.Function):
-    """Hands on a gradient to both inputs."""
+    """Returns a gradient for both inputs."""
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
@@ -39,7 +39,7 @@ class Plain(torch.autograd.Function):
 
 
 class FirstOnly(Plain):
-    """Hands on none to the second input."""
+    """Returns None for the second input."""
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
@@ -48,7 +48,7 @@ class FirstOnly(Plain):
 
 
 class IfNeeded(Plain):
-    """Computes what is needed, as PyTorch's tutorial does."""
+    """Computes only gradients that are needed, as in PyTorch's tutorial."""
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
@@ -62,7 +62,7 @@ class IfNeeded(Plain):
 
 
 class Passing(torch.autograd.Function):
-    """Passes on what arrives, and fills in nothing for outputs that are not used."""
+    """Passes on the gradients that arrive, and None for outputs that are not used."""
 
     @staticmethod
     def forward(ctx: Any, *inputs: Tensor) -> tuple[Tensor, ...]:
@@ -75,7 +75,7 @@ class Passing(torch.autograd.Function):
 
 
 class Filling(Passing):
-    """Passes on what arrives, and zeros for outputs that are not used."""
+    """Passes on the gradients that arrive, and zeros for outputs that are not used."""
 
     @staticmethod
     def forward(_: Any, *inputs: Tensor) -> tuple[Tensor, ...]:
@@ -83,7 +83,7 @@ class Filling(Passing):
 
 
 class ByAnother(Plain):
-    """Hands on what another function gives, which is not looked into."""
+    """Calls another function in its backward, whose source leafgrad does not read."""
 
     @staticmethod
     def backward(ctx: Any, gradient: Any) -> Any:
@@ -96,7 +96,7 @@ def _gradients(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
 
 
 class Marked(torch.autograd.Function):
-    """Says that its result has no gradient."""
+    """Marks its result as not differentiable."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -110,7 +110,7 @@ class Marked(torch.autograd.Function):
 
 
 class Inner(torch.autograd.Function):
-    """Runs a backward of its own, as a reentrant checkpoint does."""
+    """Runs a backward pass inside its backward, as a reentrant checkpoint does."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, hidden: Tensor) -> Tensor:
@@ -397,7 +397,7 @@ MAKING: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 @dataclass
 class Count:
-    """How often something was compared, and what disagreed."""
+    """The number of comparisons, and those that failed."""
 
     programs: int = 0
     tensors: int = 0
@@ -414,7 +414,7 @@ class Count:
 
 
 def random_program(seed: int) -> Count:
-    """Make and run one random program, with what was said of its tensors before backward."""
+    """Run a random program, and compare the reports on its tensors with the backward pass."""
     chance = random.Random(seed)
     torch.manual_seed(seed)
     leaves = {f"leaf {n}": torch.randn(SIZE, requires_grad=chance.random() < 0.8) for n in range(4)}
@@ -447,7 +447,7 @@ def _run(
 
 
 def compared(title: str, loss: Tensor, tensors: dict[str, Tensor], recording: Any) -> Count:
-    """Compare what is said of tensors, with and without a recording, with what backward does."""
+    """Compare the reports on tensors, with and without a recording, with the backward pass."""
     found = Count(programs=1)
     said = {
         known: {name: one.code for one in report if one.code in CODES for name in one.subject}
@@ -507,7 +507,10 @@ def _is_shown(loss: Tensor) -> bool:
 
 
 def _is_recomputing(error: str | None) -> bool:
-    """Say whether a checkpointed block ran otherwise than before, which nobody can foresee."""
+    """Return whether a checkpoint ran its block differently than before.
+
+    Nothing can predict this.
+    """
     return error is not None and error.startswith("torch.utils.checkpoint:")
 
 
@@ -522,7 +525,7 @@ def _is_zero(tensor: Tensor) -> bool:
 
 
 def planted_cut(seed: int) -> Count:
-    """Cut the one path between a leaf and the loss, and compare the culprit that is named."""
+    """Cut the only path between a leaf and the loss, and compare the reported cause."""
     chance = random.Random(seed)
     torch.manual_seed(seed)
     cut = chance.choice([*CUTS])
@@ -547,7 +550,7 @@ KEEPING = ["mul", "sub", "stack", "in_place", "written_into", "through_view", "o
 def _around(
     chance: random.Random, cut: Callable[[Tensor], Tensor], x: Tensor, other: Tensor
 ) -> Any:
-    """Compute with the leaf, cut its path, and compute on with others, without any other cut."""
+    """Compute with the leaf, cut its path, and continue with other leaves, without another cut."""
     h = x
     for _ in range(chance.randint(1, 3)):
         h = MAKING[chance.choice(KEEPING)](h, h + 1)

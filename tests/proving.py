@@ -1,6 +1,6 @@
-"""The inside of the prover, for its tests: no other file of tests names the modules below.
+"""The private functions of the prover that tests call: other test files import none of its modules.
 
-What the command, the extension or the plugin shows is tested there.
+Tests that check what a user sees belong to the command, the extension or the plugin.
 """
 
 from collections.abc import Callable

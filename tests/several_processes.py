@@ -1,4 +1,4 @@
-"""What tests of models that several processes share need."""
+"""Helpers for tests of models that several processes share."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ def one_of(count: int) -> Iterator[None]:
 
 
 def in_two_processes(program: Path, folder: Path) -> list[Any]:
-    """Run a program that starts two processes; return what each of them leaves in the folder."""
+    """Run a program that starts two processes; return the data that each writes to the folder."""
     # Forking saves an import of PyTorch, and is safe where it is the default.
     way = "spawn" if get_start_method() == "spawn" else "fork"
     command = [sys.executable, "-m", f"tests.{program.stem}", str(folder), way]

@@ -1,4 +1,4 @@
-"""What tests that build small sites share."""
+"""Helpers for tests that build small sites."""
 
 from functools import partial
 from types import CodeType
@@ -10,10 +10,10 @@ _COMPILED: dict[tuple[Any, ...], CodeType] = {}
 
 
 def build(app: Sphinx, **options: Any) -> None:
-    """Build a site, with templates that are compiled once: it takes half of a small build.
+    """Build a site, but compile templates only once: this takes half of a small build.
 
-    Of each theme these are its pages, for which Jinja can be given a cache, and its static files,
-    for which it cannot.
+    The templates are those of the pages and the static files of a theme. Jinja can cache only the
+    pages.
     """
     if templates := getattr(app.builder, "templates", None):
         environment = templates.environment

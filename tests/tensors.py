@@ -42,7 +42,7 @@ class Doubled(torch.autograd.Function):
 
 
 class Cube(torch.autograd.Function):
-    """Has no Taylor rule, and records its backward."""
+    """Has no Taylor rule, and a backward that autograd tracks completely."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:

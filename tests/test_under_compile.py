@@ -190,7 +190,7 @@ def train(step: Callable[..., Tensor], model: nn.Module) -> list[Tensor]:
 
 
 class Counting(nn.Module):
-    """Counts in a buffer how often it is called."""
+    """Counts its calls in a buffer."""
 
     calls: Tensor
 

@@ -71,7 +71,10 @@ def workers_for() -> Iterator[WorkersFor]:
 
 
 def sharing(workers: Workers) -> Callable[..., contextlib.AbstractContextManager[Workers]]:
-    """Return what hands out `workers` to whoever would start processes that import the same."""
+    """Return a replacement for `started` that returns `workers` instead of starting processes.
+
+    It starts new ones if they must import other modules, be of another kind or have another path.
+    """
 
     def started(
         preload: Sequence[str], kind: str | None
@@ -86,18 +89,18 @@ def sharing(workers: Workers) -> Callable[..., contextlib.AbstractContextManager
 
 @pytest.fixture
 def shared_processes(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let commands use one process for all: to start one takes longer than what they do there."""
+    """Make commands share one process, because starting one takes longer than their work."""
     share(workers, monkeypatch)
 
 
 def share(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let whatever would start processes have `workers`, unless it asks for more."""
+    """Make the prover use `workers` instead of new processes (see `sharing`)."""
     monkeypatch.setattr("sphinx_claims._judging.prover.started", sharing(workers))
 
 
 @pytest.fixture(scope="session")
 def workers(workers_for: WorkersFor) -> Workers:
-    """Return the process for pages that have no use for PyTorch."""
+    """Return the process for pages that do not import PyTorch."""
     return workers_for("")
 
 
@@ -109,7 +112,7 @@ def release(workers: Workers) -> Release | None:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Let what a test starts be interrupted, even if a shell has told pytest to ignore that."""
+    """Make processes that a test starts interruptible, even if pytest itself is not."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -208,7 +211,7 @@ class Building:
         return app.statuscode, told
 
     def _workers(self, text: str) -> Callable[..., contextlib.AbstractContextManager[Workers]]:
-        """Return what starts the processes of a site with this text."""
+        """Return the function that starts the processes of a site with this text."""
         if self.has_its_own_processes:
             return new_workers
         return sharing(self._workers_for(text))
@@ -218,7 +221,7 @@ class Building:
         return (self.html / f"{name}.html").read_text()
 
     def ledger(self) -> dict[str, Any]:
-        """Return what `claims.json` holds."""
+        """Return the content of `claims.json`."""
         ledger: dict[str, Any] = json.loads((self.html / "claims.json").read_text())
         return ledger
 

@@ -48,7 +48,7 @@ def front_matter(file: Path) -> Mapping[str, Any]:
 
 @pytest.fixture
 def judge_file(workers_for: WorkersFor, release: Release | None, tmp_path: Path) -> Judge:
-    """Judge a page of the corpus as if it stood in an empty folder."""
+    """Return a function that judges a page of the corpus as if its folder were empty."""
 
     def judged(file: Path) -> PageVerdict:
         text = file.read_text(encoding="utf-8")

@@ -20,7 +20,10 @@ Look = Callable[..., list[list[str]]]
 def looks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Look:
-    """Return what is printed at first, and after each saved file."""
+    """Return a function that saves files one by one.
+
+    It returns what is printed before each file, and at the end.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     Path("pyproject.toml").write_text("[tool.claims]\npages = ['docs']\n")

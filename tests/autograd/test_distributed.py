@@ -31,7 +31,10 @@ def sharded(mesh: Any) -> Any:
 
 
 def told_of(parameters: list[torch.Tensor]) -> list[Any]:
-    """Return the records of these parameters; models of other tests may still be alive."""
+    """Return the record of each of these parameters in `sharded_parameters`, None if it has none.
+
+    Other records are ignored, because models of other tests may still be alive.
+    """
     known = {id(one.parameter): one for one in _autograd.sharded_parameters()}
     return [known.get(id(one)) for one in parameters]
 

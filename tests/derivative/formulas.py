@@ -147,7 +147,7 @@ def wrong_order(function: Callable[[Tensor], Tensor], highest: int) -> int | Non
 
 
 def nodes_of(function: Callable[[Tensor], Tensor], operator: str) -> dict[Kind, list[Options]]:
-    """Return the kinds of node in the graph, and in those of derivatives where they are new."""
+    """Return the kinds of nodes in the graph, and new kinds in the graphs of its derivatives."""
     t = torch.zeros((), dtype=torch.float64, requires_grad=True)
     kinds: dict[Kind, list[Options]] = {}
     found, names = function(t), set[str]()
@@ -176,7 +176,7 @@ def graph(tensor: Tensor) -> set[Node]:
 
 
 def flags(node: Node) -> Options:
-    """Return what a node saved that is True, and whether a tensor of it is infinite."""
+    """Return the names of saved arguments that are True, and `INFINITE` if a saved tensor is."""
     saved = {name: getattr(node, name) for name in dir(node) if name.startswith("_saved_")}
     tensors = (t for t in tensors_in([*saved.values()]) if t.layout is torch.strided)
     is_finite = all(bool(t.isfinite().all()) for t in tensors)

@@ -44,7 +44,7 @@ def few(x: Tensor) -> Tensor:
 
 
 class Asked:
-    """What `higher_order_grad` is asked for, call by call."""
+    """Records the arguments of each call of `higher_order_grad`."""
 
     def __init__(self) -> None:
         self.orders: list[Any] = []

@@ -18,7 +18,7 @@ from tests.tensors import Cube
 
 
 class Unread(Cube):
-    """Reads the gradient in a way that is not recorded, and may have mixed rows in doing so."""
+    """Detaches the gradient in its backward, so the graph does not show whether it mixes rows."""
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Tensor:

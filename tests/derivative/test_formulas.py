@@ -108,7 +108,7 @@ def test_wrong_formula_is_refused_in_reverse_mode_and_named(node: str) -> None:
 
 @pytest.mark.parametrize("node", WRONG)
 def test_wrong_formula_is_never_used_by_auto(node: str) -> None:
-    """Neither alone, where most have a Taylor rule, nor beside a function without one."""
+    """Test each formula separately and together with a function without a Taylor rule."""
     operation, right, highest = WRONG[node]
     x = point()
     for order in range(1, 4):

@@ -423,7 +423,7 @@ def test_scripted_function_that_mixes_rows_is_refused() -> None:
 
 
 def fallback(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Give outputs that Taylor mode has no rule for, and what they were computed from."""
+    """Return a tensor, and outputs computed from it that Taylor mode has no rule for."""
     h = x * x.exp()
     return h, (h + h.sin().renorm(2, 0, 1)).sum(1)
 

@@ -61,7 +61,7 @@ def model() -> Model:
 
 @pytest.fixture
 def walks(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Note what Taylor mode is asked for."""
+    """Return a list that collects the orders of each request to Taylor mode."""
     asked: list[Any] = []
     derivatives = Taylor.derivatives
 

@@ -418,7 +418,7 @@ SHORTCOMINGS: dict[str, tuple[str, Any]] = {
 
 
 class InPlace(Cube):
-    """Keeps a copy, which has no graph, of what it then overwrites."""
+    """Overwrites its input, and saves a copy that has no graph."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -448,7 +448,7 @@ def test_function_with_incomplete_backward_graph_is_refused(
 
 
 class HalfSilentProduct(torch.autograd.Function):
-    """Its backward leaves the graph with one factor; the other may be a function of that one."""
+    """A product whose backward detaches x but uses y, which may be a function of x."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:

@@ -119,7 +119,7 @@ def test_order_zero_of_outputs_without_graph_is_not_treated_as_constant(zero: An
 
 
 class Labelled(Tensor):
-    """As a tensor of PINA's: what PyTorch computes from one is of this class and has no labels."""
+    """Behaves like a tensor of PINA: results have the same class, but no labels."""
 
     labels: Any  # It is never set, so reading it raises an error.
 

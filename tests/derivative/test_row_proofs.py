@@ -27,12 +27,12 @@ LARGEST = 60  # The maximum number of elements of an input or a result.
 
 
 class Verdict(NamedTuple):
-    """What the proof says of a program, and what its derivatives say.
+    """What the proof says about a program, and what its derivatives show.
 
     Attributes:
         is_proven: Whether rows are proven to be independent.
-        is_independent: Whether no derivative joins two rows.
-        missed: How many elements have a derivative in a row that the proof rules out.
+        is_independent: Whether no derivative connects two rows.
+        missed: The number of elements with a derivative in a row that the proof rules out.
     """
 
     is_proven: bool
@@ -196,9 +196,10 @@ def verdicts(op: Any, most: int, kinds: set[str]) -> Iterator[Verdict]:
 
 @cache
 def tables(programs: str) -> list[Program]:
-    """Return the programs whose result the next one can take.
+    """Return the programs whose result the next one can use as its input.
 
-    What "elements" keeps depends on values, and a proof holds for the values of its graph.
+    The program "elements" is left out: its result depends on values, and a proof is valid only for
+    the values of its graph.
     """
     known = APART if programs == "apart" else MIXED
     names = known.keys() - ({"elements"} if programs == "apart" else APART.keys())

@@ -1,4 +1,4 @@
-"""Repeats are drawn once, and nothing else is."""
+"""Repeated parts are drawn once, and others are not."""
 
 import pytest
 import torch

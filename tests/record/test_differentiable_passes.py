@@ -29,7 +29,7 @@ def from_an_edge(y: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 
 
 def orders(trace: GraphTrace) -> dict[int | None, set[str]]:
-    """The short names of the nodes of each order."""
+    """Return the short names of the nodes of each order."""
     found: dict[int | None, set[str]] = {}
     for node in trace.nodes:
         found.setdefault(node.derivative_order, set()).add(node.name.replace("Backward0", ""))
@@ -78,7 +78,7 @@ def test_node_has_highest_derivative_order_of_its_inputs() -> None:
 
 
 class Wrapped:
-    """A stand-in for a tensor, which is not PyTorch's own."""
+    """Stands in for a tensor that is not PyTorch's own."""
 
     def __init__(self, tensor: torch.Tensor) -> None:
         self.tensor = tensor

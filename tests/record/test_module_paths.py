@@ -25,11 +25,11 @@ class Encoder(nn.Module):
 
 
 class Decoder(Encoder):
-    """Is called another name."""
+    """Has another name when it is called."""
 
 
 class Whole(nn.Module):
-    """Trains as Lightning does: parts of it are called, and never itself."""
+    """Is trained as with Lightning: its parts are called, but never the module itself."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -42,7 +42,7 @@ LINES = Path(__file__).read_text("utf-8").splitlines()
 
 @pytest.fixture
 def helper(tmp_path: Path) -> dict[str, Any]:
-    """Return what an installed package defines."""
+    """Return the names that an installed package defines."""
     file = tmp_path / "site-packages" / "helper" / "base.py"
     names: dict[str, Any] = {}
     exec(compile(HELPER, str(file), "exec"), names)

@@ -30,7 +30,7 @@ def line_of(node: TracedNode) -> str | None:
 
 
 def lines_of(trace: GraphTrace) -> dict[str, str | None]:
-    """Map the short name of each operation onto the text of the line that made it."""
+    """Return the text of the line that created each node, by the short name of the operation."""
     return {
         node.name.removesuffix("Backward0"): line_of(node)
         for node in trace.nodes
@@ -99,7 +99,7 @@ def helper(x: torch.Tensor) -> torch.Tensor:
 
 
 class Silent(torch.autograd.Function):
-    """Calls nothing of PyTorch's."""
+    """Calls no function of PyTorch."""
 
     made = torch.ones(2)
 

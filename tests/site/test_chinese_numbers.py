@@ -1,4 +1,4 @@
-"""The Chinese catalogues say the numbers and units of the English, in words too."""
+"""The Chinese catalogues have the same numbers and units as the English text, also in words."""
 
 import re
 from pathlib import Path
@@ -28,7 +28,7 @@ CODE = re.compile(r"`[^`]*`|\$[^$]*\$|\]\([^)]*\)|powers of ten")
 
 
 def value(word: str) -> int:
-    """Return the number that a Chinese word is."""
+    """Return the value of a Chinese number word."""
     high, ten_thousands, low = word.rpartition("万")
     if ten_thousands:
         return (value(high) or 1) * 10_000 + value(low)
@@ -42,12 +42,12 @@ def value(word: str) -> int:
 
 
 def figures(text: str) -> set[float]:
-    """Return the numbers that a text has in figures."""
+    """Return the numbers that a text contains in digits."""
     return {float(found.replace(",", "")) for found in FIGURE.findall(text)}
 
 
 def mistakes(source: str, translation: str) -> set[str]:
-    """Return the numbers in words and the units that only one of two texts has."""
+    """Return the number words and units that only one of two texts has."""
     source, translation = CODE.sub(" ", source.lower()), CODE.sub(" ", translation)
     said = {ENGLISH[word] for word in re.findall("[a-z]+", source) if word in ENGLISH}
     found = {value("".join(groups)) for groups in CHINESE.findall(translation)}

@@ -51,7 +51,7 @@ FORMS = (
 
 @pytest.fixture
 def opened(browser: Browser, tmp_path: Path) -> Callable[..., Page]:
-    """Open a page that has nothing but a figure."""
+    """Open a page that contains only a figure."""
 
     def at(name: str, width: int = 1000) -> Page:
         styles = (FIGURES.parent / "_static" / "live.css").read_text("utf-8")

@@ -58,7 +58,7 @@ for file in sys.argv[1:]:
 
 
 def seen(text: str) -> str:
-    """Leave out what is folded: the lesson of a reader who opens no fold."""
+    """Return the text without folds, as for a reader who opens none of them."""
     return FOLD.sub("", text)
 
 
@@ -67,9 +67,9 @@ LESSONS = {page: seen(text) for page, text in PAGES.items() if FOLD.search(text)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run notebooks, each in a process of its own that has only imported.
+    """Run notebooks, each in a new process that has only imported its modules.
 
-    Where none can be forked they share one, and what fails there runs again, in one of its own.
+    If the system cannot fork, they share a process. Those that fail there run again in a new one.
     """
     folder = tmp_path_factory.mktemp("notebooks")
     whole = {page: PAGES[page] for page in WITH_UNSEEN_CELLS}

@@ -1,4 +1,4 @@
-"""What every page of a written site must hold, each broken once."""
+"""The checks of every page of a built site; each test breaks one of them."""
 
 import random
 from pathlib import Path

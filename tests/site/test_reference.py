@@ -42,7 +42,7 @@ def head(entry: Tag) -> str:
 
 
 def library(name: str) -> Any:
-    """Return what a documented name stands for; a field of a dataclass is nothing by itself."""
+    """Return the object with a documented name, None for a field of a dataclass."""
     found: Any = leafgrad
     for part in name.split(".")[1:]:
         found = getattr(found, part, None)

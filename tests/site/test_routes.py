@@ -26,7 +26,7 @@ PAGES = {
 
 
 class Site:
-    """`site(index)` is a tutorial of two parts, and `site.warnings` is what was said of it."""
+    """A tutorial of two parts. `site(index)` builds it, and `site.warnings` are the warnings."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""What the claims of the site speak of."""
+"""The scope of the claims of the site."""
 
 from pathlib import Path
 

@@ -37,7 +37,7 @@ axe.run(document, {resultTypes: ["violations"]}).then(result => JSON.stringify(
 
 
 class Server(SimpleHTTPRequestHandler):
-    """Serves the site as if it stood where it will: its page for no address names files there."""
+    """Serves the site below the same path as the published one, which the 404 page uses."""
 
     def translate_path(self, path: str) -> str:
         return super().translate_path("/" + path.removeprefix(published()))
@@ -48,7 +48,7 @@ class Server(SimpleHTTPRequestHandler):
 
 @cache
 def published() -> str:
-    """Return the folder of the site on the server that will have it."""
+    """Return the path of the site on its published server."""
     found = re.search(r'href="([^"]*/)_static/', Path(SITE, "404.html").read_text("utf-8"))
     assert found
     return found[1]
@@ -56,7 +56,7 @@ def published() -> str:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    """Serve the site, as addresses of files lead nowhere from its root."""
+    """Serve the site over HTTP, because links from its root do not work with file addresses."""
     with ThreadingHTTPServer(("127.0.0.1", 0), partial(Server, directory=SITE)) as server:
         Thread(target=server.serve_forever).start()
         yield f"http://127.0.0.1:{server.server_port}"
@@ -131,7 +131,7 @@ TOO_WIDE = "document.scrollingElement.scrollWidth > 320"
 
 
 def cut_and_too_wide(browser: Browser, *uris: str) -> list[tuple[list[str], bool]]:
-    """Return of each page the code that a wide screen cuts, and whether a phone has to scroll."""
+    """Return for each page the code that a wide screen cuts, and whether a phone must scroll."""
     page = Page(browser, uris[0])
     found = []
     for uri in uris:
@@ -236,7 +236,7 @@ QUERIES = tomllib.loads(Path(__file__).with_name("queries.toml").read_text("utf-
 
 
 def ranks(browser: Browser, address: str, queries: str) -> dict[str, int]:
-    """Return how many pages come before the first that is wanted, of each query."""
+    """Return, for each query, how many pages come before the first expected one."""
     edition = "zh-cn/" if "chinese" in queries else ""
     page = Page(browser, f"{address}/{edition}search.html?q=leaf")
     page.until("!!document.querySelector('ul.search a')")

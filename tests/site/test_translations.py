@@ -1,4 +1,4 @@
-"""The Chinese edition: a catalogue that says something else is red."""
+"""The Chinese edition: a translation that differs from the original is an error."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""How a chapter of the tutorial is made, and that it uses nothing that has not been shown."""
+"""Each chapter of the tutorial has the required parts, and uses nothing before it is explained."""
 
 import re
 from collections.abc import Iterator
@@ -70,7 +70,7 @@ SHOWN_IN = {
 
 
 def problems(text: str) -> Iterator[str]:
-    """Yield what is missing in the shape of a chapter."""
+    """Yield a message for each required part that a chapter lacks."""
     head = CELL.sub("", text.partition("\n## ")[0])
     if not PROMISE.search(head):
         yield "its head must say what you will be able to do"
@@ -93,7 +93,7 @@ def problems(text: str) -> Iterator[str]:
 
 
 def unshown(chapters: dict[str, str]) -> Iterator[str]:
-    """Yield what is used before it is shown, if the first page to do so does not link to it."""
+    """Yield a page that uses a function before its chapter without a link to this chapter."""
     for looks, shown in SHOWN_IN.items():
         for name, whole in chapters.items():
             text = FOLD.sub("", whole)  # readers who open a proof want details
@@ -129,7 +129,7 @@ def in_sight(text: str) -> str:
 
 
 def unjudged_answers(text: str) -> Iterator[str]:
-    """Yield the answers of a summary that nothing judges; too few of them are all missing."""
+    """Yield a message for each answer of a summary that no code checks, or if there are too few."""
     answers = [fold[3] for fold in FOLD.finditer(text) if fold[2] == "Answer"]
     if len(answers) < LEAST_ANSWERS:
         yield f"a summary must have at least {LEAST_ANSWERS} answers, not {len(answers)}"

@@ -48,7 +48,10 @@ NUMBER = re.compile(r"\d+")
 
 
 def visible(site: Path, page: str) -> list[str]:
-    """Return what a page says, a line for each block, without what differs between builds."""
+    """Return the visible text of a page, one line per block.
+
+    Parts that differ between builds are replaced.
+    """
     soup = BeautifulSoup((site / f"{page}.html").read_text("utf-8"), "html.parser")
     for unseen in soup.select("script, style, .headerlink, symbol, svg title, svg desc"):
         unseen.decompose()

@@ -14,7 +14,7 @@ LAYERS = {"embedding": nn.Embedding, "normalization": nn.BatchNorm1d, "recurrent
 
 
 def traits(x: Tensor) -> dict[str, bool]:
-    """Return whether each tag that one can see in a tensor is true of it."""
+    """Return whether each tag that can be seen in a tensor is true for it."""
     return {
         "complex": not x.is_floating_point(),
         "sparse": x.is_sparse,

@@ -330,7 +330,7 @@ def test_first_nonfinite_node_is_found(case: Case) -> None:
 
 
 def headline(trace: GraphTrace) -> str:
-    """Return the lines between the first one and the table as one."""
+    """Return the lines between the first one and the table, joined to one line."""
     return " ".join(str(trace).split("\n\n")[0].splitlines()[1:])
 
 

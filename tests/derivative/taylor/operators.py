@@ -21,7 +21,7 @@ ILL_CONDITIONED = {"matrix_exp", "linalg.matrix_exp"}
 
 
 class Outcome(NamedTuple):
-    """The kinds of node in a case, and by how much the two methods differ, None if one refuses."""
+    """The kinds of nodes in a case, and how much the two methods differ; None if one refuses."""
 
     kinds: frozenset[str]
     difference: float | None
@@ -129,7 +129,10 @@ def difference(
 
 
 def distance(pair: tuple[Tensor, Tensor]) -> float:
-    """Return how far one is from two, relative to the largest entry, where two has a number."""
+    """Return the distance of two tensors, relative to the largest entry of the second.
+
+    Entries that are not finite in the second do not count.
+    """
     one, two = (each.detach()[pair[1].isfinite()] for each in pair)
     distance = (one - two).abs().amax() / (1 + two.abs().amax()) if two.numel() else two.sum()
     return distance.nan_to_num(torch.inf).item()

@@ -107,7 +107,7 @@ def assert_same_at_last(
 def differences(
     function: Callable[[Tensor], Tensor], points: Tensor, order: tuple[int, ...]
 ) -> Tensor:
-    """Differentiate by central differences of eighth order, without any autograd."""
+    """Differentiate by central differences of eighth order, without autograd."""
     step, factors = 0.005, (4 / 5, -1 / 5, 4 / 105, -1 / 280)
     column = next((column for column, count in enumerate(order) if count), None)
     if column is None:

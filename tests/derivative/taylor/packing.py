@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 class Packed:
-    """A saved tensor, which lives as long as what saved it."""
+    """A saved tensor, which is alive as long as the node that saved it."""
 
     def __init__(self, tensor: Tensor) -> None:
         self.tensor = tensor
@@ -17,7 +17,7 @@ class Packed:
 
 @contextmanager
 def packing() -> Iterator[WeakSet[Packed]]:
-    """Give what is saved inside."""
+    """Yield the set of tensors that nodes save within the context and that are still alive."""
     packed: WeakSet[Packed] = WeakSet()
 
     def pack(tensor: Tensor) -> Packed:

@@ -42,7 +42,7 @@ def network(activation: Callable[[Tensor], Tensor], weight: Tensor, x: Tensor) -
 
 
 def one_by_one(results: Tensor, source: Tensor) -> Tensor:
-    """Give a gradient for each result, by a pass for each."""
+    """Return the gradient of each result, from a separate pass for each."""
     passes = [torch.autograd.grad(result, source, retain_graph=True) for result in results]
     return torch.stack([gradient for (gradient,) in passes])
 

@@ -16,7 +16,7 @@ from tests.messages import message
 
 
 class Snake(torch.autograd.Function):
-    """x + sin(a x)**2 / a, with a backward that may be differentiated once."""
+    """The function ``x + sin(a x)**2 / a``, whose backward can be differentiated once."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, a: Tensor) -> Tensor:
@@ -31,7 +31,7 @@ class Snake(torch.autograd.Function):
 
 
 class Two(torch.autograd.Function):
-    """Sine and sign, of which the sign has no gradient, times a number."""
+    """Return ``factor sin(x)`` and the sign of x, which has no gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, factor: float) -> tuple[Tensor, Tensor]:
@@ -70,7 +70,7 @@ def without_a(ctx: Any, x: Series | None, _: Series | None) -> Jet:
 
 
 def without_a_term(ctx: Any, *given: Series | None) -> Jet:
-    """Forget a part of what order 3 is made of."""
+    """Return a wrong result: the coefficient of order 3 is a tenth too small."""
     jet = right(ctx, *given)
     if jet.series is None or len(jet.series.indices) <= 2:
         return jet

@@ -388,7 +388,7 @@ def test_sum_of_single_and_double_precision_is_computed_in_double() -> None:
 
 @pytest.fixture
 def new_memory_holds_nan() -> Iterator[None]:
-    """Let PyTorch fill what it allocates, as it does where all is to be reproducible."""
+    """Make PyTorch fill new memory with NaN, as its deterministic mode does."""
     torch.use_deterministic_algorithms(True)
     yield
     torch.use_deterministic_algorithms(False)

@@ -32,7 +32,7 @@ EVEN = torch.tensor([[1.0, 2.0, 2.0, 4.0], [0.0, 1.0, 1.0, 3.0]], dtype=torch.fl
 
 
 def elementwise(function: Callable[[Tensor], Tensor]) -> Function:
-    """Apply a function to what depends on inputs and parameter, and is not linear."""
+    """Apply a function to a nonlinear function of x and the weight w."""
     return lambda x, w: function(w * x + 0.1 * x * x)
 
 
@@ -80,7 +80,7 @@ def point(x: Tensor, w: Tensor) -> Tensor:
 
 
 def of_complex(function: Callable[[Tensor], Tensor]) -> Function:
-    """Apply a function to complex numbers, and tell both parts of what comes out."""
+    """Apply a function to complex numbers. Return the real and the imaginary part of the result."""
 
     def parts(x: Tensor, w: Tensor) -> Tensor:
         result = function(point(x, w))
@@ -153,7 +153,10 @@ def sent(function: Draw, given: Tensor, gradient: Tensor) -> Tensor:
 
 
 def slopes(function: Draw) -> list[Function]:
-    """Return derivatives that a network takes itself: of what moves, by what moves, or one."""
+    """Return three networks that compute a derivative of `function` in their forward pass.
+
+    Both the input and the gradient depend on x, or only the input does, or only the gradient.
+    """
     return [
         lambda x, w: sent(function, (w * x - 0.9).sin() @ MATRIX, (w * x).exp() @ MATRIX),
         lambda x, w: sent(function, (w * x - 0.9).sin(), w * CONSTANT[:2].expand(3, 2)),
@@ -171,7 +174,7 @@ def drawn(draw: Draw, x: Tensor, w: Tensor) -> Tensor:
 
 
 def block(draw: Draw) -> Draw:
-    """Draw in blocks of 2 by 4 by 6."""
+    """Apply `draw` to images in blocks of 2 by 4 by 6."""
     return lambda h: draw(h.unflatten(1, (2, 2)).transpose(1, 2))
 
 

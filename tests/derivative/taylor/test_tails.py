@@ -25,10 +25,10 @@ INF = math.inf
 
 
 class Case(NamedTuple):
-    """A function, its counterpart in mpmath, its kinks, and the interval it is defined on.
+    """A function, its counterpart in mpmath, its kinks, and the interval on which it is defined.
 
-    The counterpart is F itself or, where `derivatives` is set, returns F and its derivatives. What
-    falls exponentially takes hundreds of digits, or 1 would hide it.
+    The counterpart is F itself. If `derivatives` is true, it returns F and its derivatives.
+    Functions that decay exponentially need hundreds of digits, because they are added to 1.
     """
 
     function: Callable[[Tensor], Tensor]
@@ -44,7 +44,7 @@ def like(value: float) -> Callable[[Tensor], Tensor]:
 
 
 def slope(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """Return the first derivative as a network computes it that takes one itself."""
+    """Return a function that computes the first derivative in the forward pass, by autograd."""
     return lambda x: torch.autograd.grad(function(x).sum(), x, create_graph=True)[0]
 
 
@@ -197,7 +197,7 @@ AS_NESTED |= {"log_ndtr", "i0e", "i1e"}
 
 
 def places(case: Case) -> Tensor:
-    """Return 40 points from -1e4 to 1e4 in single precision, and some beside kinks, as a column."""
+    """Return a column of points in single precision: 40 from -1e4 to 1e4, and some near kinks."""
     sizes = torch.logspace(-4, 4, 20, dtype=torch.float64)
     beside = [kink + step for kink in case.kinks for step in (-0.05, -1e-4, 1e-4, 0.05)]
     x = torch.cat([sizes, -sizes, torch.tensor(beside, dtype=torch.float64)]).float()
@@ -207,7 +207,7 @@ def places(case: Case) -> Tensor:
 
 @cache
 def exact(case: Case, point: float) -> list[Any]:
-    """Return the derivatives from order 0 to 5, but for what the digits of mpmath cannot tell."""
+    """Return the derivatives of orders 0 to 5; those below the precision of mpmath become 0."""
     digits = case.digits if abs(point) > 3 or case.derivatives else 45
     with mp.workdps(digits):
         if case.derivatives:

@@ -48,7 +48,7 @@ SEARCHES = [
 
 
 class Sample:
-    """An operator on one of its sample inputs; each call computes the very same again."""
+    """An operator with one of its sample inputs; each call computes exactly the same."""
 
     def __init__(self, operator: Any, sample: Any) -> None:
         self.operator = operator

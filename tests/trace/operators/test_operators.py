@@ -51,7 +51,7 @@ def test_operators_excluded_from_the_traces_have_no_graph(name: str) -> None:
 
 
 def kind(sample: Sample) -> Any:
-    """Return a key of all that may matter to a trace except sizes."""
+    """Return a key of everything that may matter to a trace, except sizes."""
     outputs = sample.outputs()
     nodes = list(dict.fromkeys(get_gradient_edge(output).node for output in outputs))
     for node in nodes:  # the loop appends to this list
@@ -93,7 +93,7 @@ def state(sample: Sample, outputs: list[Tensor]) -> Any:
 
 
 def assert_same_graph(outputs: list[Tensor], trace: GraphTrace) -> None:
-    """Walk from the outputs along PyTorch's own nodes and along the traced ones, side by side."""
+    """Check that PyTorch's nodes and the traced ones are equal, from the outputs on."""
     roots = list(dict.fromkeys(get_gradient_edge(output).node for output in outputs))
     assert len(roots) == len(trace.roots)
     places: dict[Node, int] = {}
@@ -127,10 +127,10 @@ class Packed:
 
 
 def assert_same_memory(sample: Sample, trace: GraphTrace) -> None:
-    """Compare what was traced with what hooks see of the same, and what outlives its graph.
+    """Compare the traced memory with the tensors that hooks see, and with those that are freed.
 
-    Hooks are shown neither what custom functions keep on their own, nor numbers, which PyTorch
-    turns into tensors of no dimension.
+    Hooks do not see tensors that custom functions store themselves. Neither do they see numbers,
+    which PyTorch converts to tensors without axes.
     """
     packed = weakref.WeakSet[Packed]()
 
