@@ -1,1 +1,1 @@
-"""Tests of the library: a package, or another one of this name that is installed comes first."""
+"""Tests of the library. This file makes `tests` a package, so that no installed one is used."""

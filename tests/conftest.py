@@ -1,4 +1,4 @@
-"""Fixtures of several folders."""
+"""Fixtures for tests in several folders."""
 
 import sys
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from tests.devtools import Browser, chromium
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """Start Chromium once for all tests, as a start costs as much as three pages."""
+    """Start Chromium once for all tests, because a start takes as long as three pages."""
     if sys.platform == "win32":
         pytest.skip("Chromium is led through pipes that it can be given on POSIX alone")
     with chromium(tmp_path_factory.mktemp("profile")) as browser:

@@ -24,7 +24,7 @@ def model(make: Callable[[], Case]) -> Callable[[], Case]:
 
 
 def compared_models() -> Count:
-    """Compare each model once."""
+    """Compare each model once for all tests."""
     found = Count()
     for name, make in MODELS.items():
         torch.manual_seed(0)
@@ -75,7 +75,7 @@ def _alike(one: Tensor | None, other: Tensor | None) -> bool:
 
 
 def made(name: str) -> Case:
-    """Make a model with the same parameters each time."""
+    """Return a model with the same parameters in each call."""
     torch.manual_seed(0)
     return MODELS[name]()
 

@@ -1,6 +1,6 @@
-"""Models that train in two processes: what is said in each, beside what backward then does.
+"""Models that train in two processes: the reports in each, compared with the backward pass.
 
-Run as a program, it writes down in a folder what comes of each model in each process.
+Run as a program, it writes the results of each process to a folder.
 """
 
 import gc
@@ -54,7 +54,7 @@ def case(make: Callable[[int, DeviceMesh], Case]) -> Callable[[int, DeviceMesh],
 
 
 def told_of(make: Callable[[], Case]) -> dict[str, Any]:
-    """Ask everything of the first loss of a model, run backward, and compare; and a step more."""
+    """Collect the reports on a model, run its backward pass, and compare. Then do another step."""
     made = make()
     undisturbed = [gradients(made), gradients(made)]
     made = make()
@@ -116,7 +116,7 @@ def gradients(made: Case) -> dict[str, Tensor | None]:
 
 
 def here(gradient: Tensor | None) -> Tensor | None:
-    """Return a copy of the part that is in this process."""
+    """Return a copy of the part of a tensor that is in this process."""
     if isinstance(gradient, DTensor):
         gradient = gradient.to_local()
     return None if gradient is None else gradient.detach().clone()
@@ -284,7 +284,7 @@ def seeded(make: Callable[[int, DeviceMesh], Case], rank: int, mesh: DeviceMesh)
 
 
 def run(rank: int, folder: str) -> None:
-    """Ask of all models in one of the processes."""
+    """Compare all models in one of the processes."""
     warnings.simplefilter("ignore")
     distributed.init_process_group(
         "gloo",

@@ -1,4 +1,4 @@
-"""Pages are judged in processes forked from one that all tests of this folder share."""
+"""Fixtures that judge pages in processes forked from one process, which all tests here share."""
 
 import contextlib
 import io
@@ -45,7 +45,7 @@ IMPORTS_TORCH = re.compile(r"\b(from|import) .*\btorch\b")
 def handing_out(environment: Mapping[str, str]) -> Iterator[WorkersFor]:
     """Start the processes that pages run in, one with PyTorch for the pages that import it.
 
-    To fork that one takes thrice the time of the other.
+    Forking that one takes three times as long as forking the other.
     """
     with contextlib.ExitStack() as stack:
         started: dict[bool, Workers] = {}
@@ -106,7 +106,7 @@ def workers(workers_for: WorkersFor) -> Workers:
 
 @pytest.fixture(scope="session")
 def release(workers: Workers) -> Release | None:
-    """Return the version of torch, for which a site asks once, and so do the pages of a test."""
+    """Return the version of torch, which is determined once for all tests."""
     return find_release(workers, Config(root=Path(), package="torch"))
 
 
@@ -128,7 +128,7 @@ def judge(workers_for: WorkersFor, release: Release | None, tmp_path: Path) -> J
 
 
 class Run(NamedTuple):
-    """How a command ended, and the lines that it printed; those of stderr last."""
+    """The exit status of a command, and the lines that it printed; those of stderr are last."""
 
     status: int
     lines: list[str]
@@ -235,7 +235,7 @@ def build(tmp_path: Path, workers_for: WorkersFor) -> Building:
 def built(
     tmp_path_factory: pytest.TempPathFactory, workers_for: WorkersFor
 ) -> Callable[..., Building]:
-    """Build a site once for all tests of a module that do no more than look at it."""
+    """Build a site once for all tests of a module that only read it."""
     sites: dict[str, Building] = {}
 
     def once(**site: Any) -> Building:

@@ -1,4 +1,4 @@
-"""What only the built page shows is judged as well, and the build agrees with the reader."""
+"""Sphinx's output is judged too, and the build agrees with the reader of pages."""
 
 import io
 import re
@@ -57,7 +57,7 @@ def test_ledger_counts_unproven_blocks_and_pages_show_their_reasons(build: Build
 
 
 def told_by_sphinx(kind: str, folder: Path, workers: Workers) -> dict[str, set[int]]:
-    """Build the pages of the corpus that are quick to build; return the red lines of each.
+    """Build the pages of the corpus that build quickly; return the lines of the problems of each.
 
     `kind` is the folder of the corpus.
     """

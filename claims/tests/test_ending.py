@@ -1,4 +1,4 @@
-"""What a page leaves behind ends with it, and nobody waits for what has left its group."""
+"""Processes that a page starts end with the page; those that left its group do not delay it."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Whose evidence a check is, which version judges a claim, and what a killed process leaves."""
+"""The claim that a check counts for, the version that judges it, and killed processes."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""`>>>` examples, doctest's directives and docstrings run as doctest and Sphinx run them."""
+"""`>>>` examples, doctest's directives and docstrings run as in doctest and Sphinx."""
 
 import textwrap
 from collections.abc import Callable

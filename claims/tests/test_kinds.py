@@ -1,4 +1,4 @@
-"""Kinds, scopes, exceptions and blind checks: what a claim speaks of, and who has asked."""
+"""Kinds, scopes, exceptions and blind checks of claims."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""`claims verify`: lines, exit status, and which pages it takes."""
+"""`claims verify`: its lines, its exit status, and the pages that it judges."""
 
 import json
 import os
@@ -174,7 +174,7 @@ time.sleep(600)
 
 
 def start(folder: Path, *command: str, stdout: int = subprocess.DEVNULL) -> Any:
-    """Start a command on a true page and one that hangs."""
+    """Start a command on a true page and on one that hangs."""
     toml = '[tool.claims]\npages = ["first.md", "index.md"]\ntimeout = 600\n'
     texts = {"pyproject.toml": toml, "conf.py": "extensions = ['sphinx_claims']\n"}
     for name, text in {

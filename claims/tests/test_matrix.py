@@ -1,4 +1,4 @@
-"""What was found on other versions of torch stands in the ledger, as long as it is of the claim."""
+"""The ledger contains the verdicts on other versions of torch until the claim changes."""
 
 import json
 import re

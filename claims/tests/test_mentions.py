@@ -1,4 +1,4 @@
-"""Code and numbers of a sentence must occur in its evidence; messages show what came instead."""
+"""Code and numbers of a sentence must occur in its evidence; messages show other occurrences."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""The prover as a package: what it imports, in which direction, and what is shipped."""
+"""The prover as a package: its imports, their direction, and the files of its wheel."""
 
 import importlib.metadata
 import re

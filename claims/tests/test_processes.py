@@ -1,4 +1,4 @@
-"""A page that hangs or dies is red at the cell where it did so, and no other page suffers."""
+"""A page that hangs or dies is reported at the cell that caused it, and other pages are judged."""
 
 import os
 import sys
@@ -71,7 +71,7 @@ SPAWNED += ["import os; os.kill(os.getpid(), 9)"] * (sys.platform != "win32")
 
 @pytest.fixture
 def judge_by(judge: Judge, tmp_path: Path) -> Iterator[JudgeBy]:
-    """Judge pages in processes of a kind."""
+    """Judge pages in processes of one kind, forked or spawned."""
     with workers((), "spawn") as spawned:
 
         def judged(text: str, timeout: float) -> PageVerdict:

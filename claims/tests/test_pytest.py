@@ -1,4 +1,4 @@
-"""The pytest plugin: an item for each claim, red where its page is, and nothing where no one asks.
+"""The pytest plugin: an item for each claim, and no items without the table in pyproject.toml.
 
 The plugin is installed with the project, so every `pytester` run has it.
 """

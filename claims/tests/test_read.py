@@ -1,4 +1,4 @@
-"""Whatever is given to the reader of pages: a clear line, or right, and never an error of ours."""
+"""The reader of pages reads any text or reports a clear error, and never raises an exception."""
 
 import contextlib
 import os

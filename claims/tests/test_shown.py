@@ -1,4 +1,4 @@
-"""A badge vouches for the sentence that a reader sees: where another was judged, it is red."""
+"""A badge is green only if the sentence that a reader sees is the one that was judged."""
 
 import ast
 import json
@@ -32,7 +32,7 @@ TICK = '✓<span class="claim-word"> true</span>'
 
 
 def translated(folder: Path, sentence: str, translation: str, language: str = "de") -> str:
-    """Keep a translation; return the settings that use it."""
+    """Write a translation; return the settings that use it."""
     messages = folder / "locales" / language / "LC_MESSAGES"
     messages.mkdir(parents=True, exist_ok=True)
     quoted = (text.replace('"', '\\"') for text in (sentence, translation))

@@ -1,4 +1,4 @@
-"""The Sphinx extension: what it judges, what it shows, and that nothing is taken from a cache."""
+"""The Sphinx extension: what it judges and shows, and that it uses no cached verdict."""
 
 import json
 import re
@@ -92,7 +92,7 @@ warn()
 
 @pytest.fixture
 def site(built: Built) -> Building:
-    """Build a page and a ledger of it."""
+    """Build a page and its ledger."""
     index = TRUE + "\n```{toctree}\nledger\n```\n"
     ledger = "# Ledger\n\n```{claims-ledger}\n```\n"
     site = built(toml=DOCUMENTS, index=index, ledger=ledger)

@@ -1,4 +1,4 @@
-"""A translation says what was proven: its facts are compared, and its words by a second reader."""
+"""A translation must contain the facts of its claim, and a second reader must review it."""
 
 import json
 from pathlib import Path
@@ -132,7 +132,7 @@ TERMS = {"leaf": "叶子", "leaf tensor": "叶子张量", "non-leaf": "非叶子
 
 @pytest.fixture
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Config:
-    """Keep a page, a glossary and their catalogues."""
+    """Write a page, a glossary and their catalogues."""
     folder = tmp_path / "docs/locales/zh_CN/LC_MESSAGES"
     folder.mkdir(parents=True)
     (tmp_path / "pyproject.toml").write_text(TABLE)

@@ -1,4 +1,4 @@
-"""A claim holds in its range of versions, and is checked to be false outside of it."""
+"""A claim must be true within its range of versions, and is checked to be false outside it."""
 
 from importlib import metadata
 

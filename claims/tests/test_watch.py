@@ -1,4 +1,4 @@
-"""`claims watch` judges what was saved, and everything when anything but a page changes."""
+"""`claims watch` judges saved pages, and all pages if another file changes."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""`diagnose` accepts what is at hand, and says what to pass instead of what says nothing."""
+"""`diagnose` accepts common arguments, and says what to pass instead of others."""
 
 from typing import Any
 

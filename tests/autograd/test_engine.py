@@ -84,7 +84,7 @@ def test_gradients_of_all_is_none_without_path() -> None:
 
 
 class Mixed(torch.autograd.Function):
-    """Takes a number too, and returns three results, one without gradient."""
+    """Also takes a number, and returns three results, one of them without a gradient."""
 
     @staticmethod
     def forward(ctx: Any, factor: float, x: Tensor, y: Tensor, constant: Tensor) -> Any:
@@ -101,7 +101,7 @@ class Mixed(torch.autograd.Function):
 
 
 class Strict(torch.autograd.Function):
-    """Gets None instead of zeros."""
+    """Receives None instead of zeros."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Any:

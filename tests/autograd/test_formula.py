@@ -16,7 +16,7 @@ from tests.tensors import holding, node_of, outcome_of
 
 
 class Cube(torch.autograd.Function):
-    """A custom function with a recorded backward."""
+    """A custom function whose backward autograd tracks completely."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -229,7 +229,7 @@ REFUSING: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
 
 
 def named(y: torch.Tensor, name: str) -> Node:
-    """Find the node of this name."""
+    """Return the node with this name."""
     (node,) = (one for one in _autograd.walk([node_of(y)]) if _autograd.node_name(one) == name)
     return node
 
@@ -253,7 +253,7 @@ def test_formula_that_raises_for_first_input_only_is_accepted() -> None:
 
 @torch.library.custom_op("leafgrad_tests::double", mutates_args=())
 def double(x: Tensor) -> Tensor:
-    """Double."""
+    """Return twice the argument."""
     return x * 2
 
 

@@ -1,4 +1,4 @@
-"""Facts about what nodes keep of the forward pass, one test each."""
+"""Facts about what nodes save in the forward pass, one test each."""
 
 import gc
 import weakref
@@ -22,7 +22,7 @@ EACH_SLOT_CAN_BE_ASKED = hasattr(torch._C._autograd.SavedTensor, "unpack")
 
 
 class Doubled(torch.autograd.Function):
-    """Saves its input, None and its output, and keeps more on ctx."""
+    """Saves its input, None and its output, and stores other objects on ctx."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:

@@ -38,7 +38,7 @@ def run(folder: Path, *arguments: str, code: str = "") -> Run:
 
 
 def run_both(folder: Path, code: str, *arguments: str) -> tuple[Run, Run]:
-    """Run a script by Python alone, and by the command."""
+    """Run a script with Python, and with the command."""
     plain = run(folder, "train.py", *arguments, code=code)
     return plain, run(folder, "-m", "leafgrad", "train.py", *arguments, code=code)
 

@@ -1,4 +1,4 @@
-"""`debug` around a training loop: what it reports, when, and what it leaves behind."""
+"""`debug` around a training loop: its reports, when they appear, and the state afterwards."""
 
 import contextlib
 import gc
@@ -22,7 +22,7 @@ Reports = list[StepReport]
 
 
 class Trainer:
-    """A small model, and a loop around a loss that a test writes."""
+    """A small model, and a loop around the loss that a test defines."""
 
     def __init__(self) -> None:
         torch.manual_seed(0)
@@ -205,7 +205,7 @@ def test_debug_stops_recording_and_restores_backward(trainer: Trainer) -> None:
 
 
 class Mode(torch.overrides.TorchFunctionMode):
-    """A mode of the user's."""
+    """A function mode of the user."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return func(*args, **(kwargs or {}))
@@ -266,7 +266,7 @@ def test_optimizer_that_no_loss_reaches_is_reported_with_the_cut(trainer: Traine
 
 
 class ListTrainer:
-    """A trainer that is no module, with layers in a list."""
+    """A trainer that is not a module, with layers in a list."""
 
     def __init__(self) -> None:
         self.layers = [nn.Linear(4, 4), nn.Linear(4, 4)]

@@ -1,4 +1,4 @@
-"""The programs that the guide shows with other libraries: each runs, and its report appears.
+"""The programs of the guide to other libraries: each runs, and its report appears.
 
 `nox -s libraries` installs the libraries.
 """

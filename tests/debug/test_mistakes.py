@@ -1,4 +1,4 @@
-"""Scripts with a mistake that once got an all-clear or the wrong advice, run under `debug`."""
+"""Scripts with a mistake that `debug` once missed or explained wrongly."""
 
 import gc
 import linecache
@@ -247,7 +247,7 @@ def test_unwatched_numpy_array_is_reported_as_a_note() -> None:
 
 
 class CudnnRnn(torch.autograd.Function):
-    """Stands in for the operation of cuDNN, by its name and by what it says about its mode."""
+    """Stands in for cuDNN's operation: it has its name, and records whether it is training."""
 
     is_training = False
 

@@ -32,7 +32,7 @@ Options = frozenset[str]  # flags that a node saved, and `INFINITE`
 
 
 class Kind(NamedTuple):
-    """A kind of node, and how often one differentiates before it is there."""
+    """A kind of node, and the number of derivatives after which it appears in the graph."""
 
     name: str
     level: int

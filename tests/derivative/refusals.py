@@ -1,4 +1,4 @@
-"""What derivatives refuse, by the key of the message and not by its words."""
+"""Errors of derivatives, found by the key of the message instead of its words."""
 
 import re
 
@@ -8,7 +8,10 @@ ANYTHING = "\x00"
 
 
 def words(key: str, **slots: object) -> str:
-    """Return a pattern of the message below ``derivative``; slots that are not named match all."""
+    """Return a pattern of the message `derivative.` plus `key`.
+
+    Placeholders without a value in `slots` match any text.
+    """
     while True:
         try:
             text = message(f"derivative.{key}", **slots)

@@ -1,4 +1,4 @@
-"""patch_deepxde answers what a DeepXDE script asks for, in few calls."""
+"""`patch_deepxde` returns the derivatives that a DeepXDE script requests, in few calls."""
 
 import gc
 import types

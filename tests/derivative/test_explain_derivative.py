@@ -1,4 +1,4 @@
-"""explain_derivative reports the method of an answer, and the reason for it."""
+"""`explain_derivative` reports the method of a derivative, and the reason for it."""
 
 import html
 import re

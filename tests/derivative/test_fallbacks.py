@@ -1,4 +1,4 @@
-"""Operations without a Taylor rule have the derivatives of finite differences, or are refused."""
+"""Operations without a Taylor rule agree with finite differences, or are refused."""
 
 from collections.abc import Callable
 from typing import Any

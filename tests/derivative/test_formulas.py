@@ -1,4 +1,4 @@
-"""Formulas of PyTorch that are wrong are listed, and reverse mode refuses them."""
+"""All wrong formulas of PyTorch are in the list, and reverse mode refuses them."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,4 +1,4 @@
-"""Tangents of forward mode AD come along: a derivative changes as its own backward says."""
+"""Tangents of forward-mode AD: a derivative changes along a tangent as its backward predicts."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ Differentiable = Callable[[Tensor, Tensor], Tensor]
 
 
 class Sine(Function):
-    """Has no rule, so that rows are tried with NaN."""
+    """Has no rule, so the dependence of rows is tested by gradients that contain NaN."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""higher_order_grad gives the derivative of each row and channel, and leaves all else alone."""
+"""`higher_order_grad` returns the derivative of each row and channel, and changes nothing else."""
 
 import contextlib
 import gc
@@ -18,7 +18,7 @@ from tests.derivative.taylor.oracle import column, table
 
 
 def network(columns: int = 2, channels: int = 1) -> torch.nn.Sequential:
-    """A small network of tanh layers in float64, the same each time."""
+    """Return a small network of tanh layers in float64, with the same parameters in each call."""
     layers = [torch.nn.Linear(columns, 8), torch.nn.Tanh(), torch.nn.Linear(8, channels)]
     model = torch.nn.Sequential(*layers).double()
     with torch.no_grad():

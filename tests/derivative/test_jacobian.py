@@ -1,4 +1,4 @@
-"""jacobian and hessian give all first and second derivatives, side by side, or refuse."""
+"""`jacobian` and `hessian` return all first and second derivatives, or raise an error."""
 
 from collections.abc import Callable
 from typing import Any

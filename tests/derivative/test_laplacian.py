@@ -1,4 +1,4 @@
-"""laplacian adds up second derivatives in one pass, and refuses what higher_order_grad refuses."""
+"""`laplacian` sums second derivatives in one pass, and refuses the same cases as others do."""
 
 from collections.abc import Callable
 from itertools import count

@@ -1,4 +1,4 @@
-"""Calls that ask for parts of one derivative share it, and nobody notices but the clock."""
+"""Calls that request parts of one derivative share it. This changes only the time they take."""
 
 import gc
 import threading
@@ -29,7 +29,7 @@ def _nothing_lives() -> Iterator[None]:
 
 
 class Model:
-    """A network of two columns and three channels that counts the passes back through it."""
+    """A network with two columns and three channels that counts the backward passes through it."""
 
     def __init__(self) -> None:
         torch.manual_seed(0)

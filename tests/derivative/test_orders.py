@@ -1,4 +1,4 @@
-"""What counts as an order."""
+"""Valid and invalid orders."""
 
 from enum import IntEnum
 from itertools import count

@@ -1,4 +1,4 @@
-"""higher_order_grad refuses what it cannot answer, and says what must hold, what came, the cure."""
+"""`higher_order_grad` refuses what it cannot compute; its errors state the condition and a fix."""
 
 import sys
 from collections.abc import Callable
@@ -385,7 +385,10 @@ def test_error_names_row_and_node_that_moves_it() -> None:
 
 
 def cubing(backward: Callable[..., Any], keep: Callable[[Tensor], Any] | None = None) -> Any:
-    """Return a function that cubes, has this backward, and keeps `keep(x)` instead of x."""
+    """Return a custom function that cubes x and has this backward.
+
+    It stores `keep(x)` instead of x.
+    """
 
     class Cubing(Cube):
         @staticmethod

@@ -1,4 +1,4 @@
-"""What is returned is a tensor of one's own: a write into one changes no other, and no gradient."""
+"""Results share no memory: a write into one changes neither other results nor gradients."""
 
 from collections.abc import Callable, Sequence
 from itertools import combinations

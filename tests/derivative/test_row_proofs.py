@@ -1,4 +1,4 @@
-"""What the proof says of rows is never less than what derivatives show."""
+"""If the proof says that rows are independent, no derivative connects two rows."""
 
 import random
 import warnings
@@ -41,7 +41,7 @@ class Verdict(NamedTuple):
 
 
 def proof_of(outputs: Tensor, x: Tensor) -> RowProof | None:
-    """Return the proof that rows on the first axis of both are independent, if a path leads."""
+    """Return the proof that rows on the first axis of both are independent; None without a path."""
     path = _autograd.path_between(outputs, x)
     axes = Axes(batch=x.shape[:1], row=Size(x.shape[1:]), is_elementwise=False)
     return None if path is None else RowProof(outputs, x, axes, path, order=2)
@@ -64,7 +64,10 @@ def dependence(outputs: Tensor, x: Tensor) -> Tensor:
 
 
 def compare(program: Callable[[Tensor], Tensor], here: Tensor, points: Sequence[Tensor]) -> Verdict:
-    """Prove a program at one point, and differentiate it at others, of the same shape."""
+    """Prove a program at one point, and compare the proof with its derivatives.
+
+    The derivatives are taken at this point and at others of the same shape.
+    """
     x = here.detach().requires_grad_()
     outputs = program(x)
     proof = proof_of(outputs, x)
@@ -109,7 +112,10 @@ def special(point: Tensor, kind: int) -> Tensor:
 
 
 def applications(op: Any, most: int) -> Iterator[tuple[Callable[[Tensor], Any], Tensor]]:
-    """Yield functions of one tensor that apply an operator to a sample, and that tensor."""
+    """Yield pairs of a function and its argument.
+
+    The function applies an operator to a sample, in which the argument replaces one tensor.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         samples = op.sample_inputs("cpu", torch.float64, requires_grad=True)

@@ -1,4 +1,4 @@
-"""Rows are proven to be independent where a program keeps them apart, and refused elsewhere."""
+"""Independent rows are proven, and programs that mix rows are refused."""
 
 import gc
 import weakref
@@ -177,7 +177,7 @@ def test_lstm_keeps_rows_independent_but_mixes_steps() -> None:
 
 
 class Hidden(torch.autograd.Function):
-    """Hides a part of its backward that is zero where all gradients are equal."""
+    """Hides a part of its backward that is zero if all gradients are equal."""
 
     @staticmethod
     def forward(_: Any, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Inputs may be several tensors, each with some of the columns, or an error says what to do."""
+"""Inputs may be several tensors, each with some of the columns; errors say what to do."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Few points are differentiated by nested passes, with the answers and refusals of Taylor mode."""
+"""For few points, nested passes give the results and errors of Taylor mode."""
 
 from collections.abc import Callable
 from typing import Any

@@ -325,7 +325,7 @@ def test_freed_graph_of_compiled_code_is_reported() -> None:
 
 
 class Custom(torch.optim.Optimizer):
-    """A user's optimizer, with a helper function beside its step."""
+    """A user's optimizer with a helper function that its step calls."""
 
     def __init__(self, parameters: Any) -> None:
         super().__init__(parameters, {})

@@ -53,7 +53,7 @@ def test_graph_without_saved_tensors_keeps_no_memory() -> None:
 
 
 class Wrapper(torch.Tensor):
-    """A wrapper that hides its tensors and claims twice their size."""
+    """A wrapper that hides its tensors and reports twice their size."""
 
     parts: dict[str, torch.Tensor]
 
@@ -77,7 +77,7 @@ class Wrapper(torch.Tensor):
 
 
 class Telling(Wrapper):
-    """A wrapper that shows its tensors."""
+    """A wrapper that shows its tensors to leafgrad."""
 
     def __getattr__(self, name: str) -> Any:
         if name in self.parts:

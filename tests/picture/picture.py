@@ -1,4 +1,4 @@
-"""A picture read back from its SVG."""
+"""A picture, read from its SVG."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -104,7 +104,7 @@ def _rect(element: ET.Element) -> Rect:
 
 
 def _points(path: str) -> Points:
-    """Return the corners of a path of M, V and C."""
+    """Return the corners of an SVG path that consists of M, V and C commands."""
     points: Points = []
     for step, numbers in re.findall(r"([MVC])([^MVC]*)", path):
         found = [float(number) for number in numbers.split()]
@@ -113,7 +113,7 @@ def _points(path: str) -> Points:
 
 
 def _box_at(boxes: list[Box], x: float, y: float) -> int:
-    """Return the box nearest to the end of an arrow."""
+    """Return the box nearest to an end of an arrow."""
 
     def distance(number: int) -> float:
         rect = boxes[number].rect

@@ -1,4 +1,4 @@
-"""Which writes led from one version to another."""
+"""The writes that lead from one version of a tensor to another."""
 
 import torch
 

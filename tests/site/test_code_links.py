@@ -32,7 +32,7 @@ def links(tmp_path: Path) -> "Links":
 
 
 class Links:
-    """`links(code)` gives the links of a page that shows `code`."""
+    """`links(code)` returns the links of a page that shows `code`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,4 +1,4 @@
-"""Each code has its section on a page, with its program, PyTorch's message and the report."""
+"""Each code has a section on its page, with a program, PyTorch's message and the report."""
 
 import tomllib
 from pathlib import Path

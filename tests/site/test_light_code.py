@@ -1,4 +1,4 @@
-"""Highlighted code with fewer tags says the same, in the same colours."""
+"""Highlighted code with fewer tags has the same text in the same colours."""
 
 from types import SimpleNamespace
 from typing import Any

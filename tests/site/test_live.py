@@ -1,4 +1,4 @@
-"""Live figures in Chromium: the numbers are PyTorch's; pointer, keys and fingers move them."""
+"""Live figures in Chromium show PyTorch's numbers, and react to pointer, keys and touch."""
 
 import json
 import math
@@ -64,7 +64,7 @@ def opened(browser: Browser, tmp_path: Path) -> Callable[..., Page]:
 
 
 def random_expression(names: list[str], depth: int = 3) -> str:
-    """Return an expression that has one of the names in it."""
+    """Return a random expression that contains one of the names."""
     if not depth:
         return random.choice(names)
     inner, other = (random_expression(names, depth - 1) for _ in range(2))

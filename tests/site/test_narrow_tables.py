@@ -1,4 +1,4 @@
-"""Where the names in a table may break."""
+"""The places where long names in a table may be broken."""
 
 import pytest
 from narrow_tables import breakable, mark

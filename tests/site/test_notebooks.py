@@ -73,8 +73,8 @@ def executed_by(notebook: NotebookNode) -> list[str]:
 def executed_on(page: str) -> list[str]:
     """Return the code of each cell that the prover executes, without its comments, in order.
 
-    Answers are left out, which a notebook shows without running them, and rules, which need the
-    prover.
+    Answers are left out, because a notebook shows them without running them. Rules are left out,
+    because they need the prover.
     """
     steps = parse_page(without_answers(PAGES[page]), "page.md").steps
     sources = [s.source for s in steps if isinstance(s, Cell | Doctest)]

@@ -1,4 +1,4 @@
-"""On the built reference, signatures and parameters are those of the library."""
+"""Signatures and parameters in the built reference are those of the library."""
 
 import dataclasses
 import enum
@@ -56,7 +56,7 @@ def parameters(name: str) -> list[inspect.Parameter]:
 
 
 def expected(name: str) -> str:
-    """Return how an entry should begin."""
+    """Return the text with which the entry of a name should begin."""
     found, (owner, _, last) = library(name), name.rpartition(".")
     if isinstance(found, type):
         is_value = dataclasses.is_dataclass(found) or issubclass(found, enum.Enum | tuple)

@@ -1,6 +1,6 @@
-"""The built site in a real browser: axe-core finds nothing, nothing is too wide, search finds.
+"""The built site in a browser: accessibility, widths and search.
 
-`nox -s docs` builds it, and names the folder in SITE.
+`nox -s docs` builds the site and stores its folder in the variable SITE.
 """
 
 import json

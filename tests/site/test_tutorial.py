@@ -93,7 +93,7 @@ def problems(text: str) -> Iterator[str]:
 
 
 def unshown(chapters: dict[str, str]) -> Iterator[str]:
-    """Yield a page that uses a function before its chapter without a link to this chapter."""
+    """Yield a message for each page that uses a subject before its chapter without a link to it."""
     for looks, shown in SHOWN_IN.items():
         for name, whole in chapters.items():
             text = FOLD.sub("", whole)  # readers who open a proof want details

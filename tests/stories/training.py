@@ -198,14 +198,14 @@ def undisturbed() -> Iterator[None]:
 
 
 def join_group_of_one() -> None:
-    """Make this process a process group of its own while a program runs."""
+    """Form a process group of only this process while a program runs."""
     store = distributed.HashStore()  # type: ignore[attr-defined]
     distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
     GROUPS.append(distributed.group.WORLD)
 
 
 def run_recorded(program: Program) -> tuple[Training, Recording]:
-    """Run a program; return its step and its last recording, with values."""
+    """Run a program; return its last step, and the recording of this step with values."""
     recordings: list[Recording] = []
 
     @contextlib.contextmanager

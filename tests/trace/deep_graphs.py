@@ -140,7 +140,7 @@ SCENARIOS: dict[str, Callable[[], None]] = {
 
 
 def run_apart(scenario: Callable[[], None]) -> int:
-    """Run a scenario in a process of its own: 0, or minus the signal that killed it."""
+    """Run a scenario in a new process. Return 0, or minus the signal that killed it."""
     child = os.fork()
     if not child:
         scenario()

@@ -1,4 +1,4 @@
-"""`GraphTrace.inputs`: tensors from outside without gradient."""
+"""`GraphTrace.inputs`: tensors without a gradient that the graph uses."""
 
 import gc
 import pickle

@@ -1,4 +1,4 @@
-"""PyTorch's table of operators as functions of points, for Taylor and reverse mode to compare."""
+"""PyTorch's table of operators as functions of points, to compare Taylor and reverse mode."""
 
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -60,7 +60,7 @@ def call(operator: Any, sample: Any, moving: str, x: Tensor, w: Tensor) -> list[
 
 
 def cases(operator: Any, samples: int) -> Iterator[Any]:
-    """Yield points, a parameter and a function of both, for each way in which a sample moves."""
+    """Yield points and a function of points and weight, for each choice of tensors that move."""
     for sample in islice(operator.sample_inputs("cpu", torch.float64, requires_grad=True), samples):
         tensors = tensors_in((sample.input, sample.args, sample.kwargs))
         ways = (

@@ -1,4 +1,4 @@
-"""What derivatives are compared with, and how closely."""
+"""Reference derivatives, and comparisons with them."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def rows(*shape: int) -> Tensor:
-    """Points in [0.5, 1.5], no two alike, that require grad."""
+    """Return distinct points in [0.5, 1.5] that require grad."""
     number = torch.arange(torch.Size(shape).numel(), dtype=torch.float64)
     return ((number * 1.7).sin() / 2 + 1).reshape(shape).requires_grad_()
 
@@ -19,7 +19,7 @@ def column(rows: int = 5, low: float = 0.2, high: float = 1.7) -> Tensor:
 
 
 def table(rows: int = 5, columns: int = 2) -> Tensor:
-    """Rows of some columns, nothing symmetric about them, that require grad."""
+    """Return rows with some columns, without any symmetry, that require grad."""
     x = torch.linspace(0.2, 1.7, rows * columns, dtype=torch.float64).sin() + 0.5
     return x.reshape(rows, columns).requires_grad_()
 

@@ -1,4 +1,4 @@
-"""Saved tensors that can be counted for as long as they live."""
+"""Saved tensors that can be counted while they are alive."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""A batch of gradients sent back through a result at once gives what each of them gives alone."""
+"""A batch of gradients sent back at once gives the same results as separate passes."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Activations whose derivatives are known are right wherever they are taken, up to any order."""
+"""Activations with known derivatives are right in any layer, up to any order."""
 
 import math
 from collections.abc import Callable

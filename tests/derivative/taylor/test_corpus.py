@@ -1,4 +1,4 @@
-"""The networks of the literature have right derivatives, or are refused for a reason."""
+"""Networks from the literature have right derivatives, or are refused for a reason."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""A Taylor rule of one's own: what may have one, what it has to give, and whether it is right."""
+"""User-defined Taylor rules: which functions can have one, what it must return, and its check."""
 
 import math
 import re
@@ -85,7 +85,7 @@ def detached(ctx: Any, *given: Series | None) -> Jet:
 
 
 def giving(change: Callable[[Jet, Any], Any]) -> Any:
-    """Return the right rule with something done to its jet and series."""
+    """Return the right rule with a change of its jet and series."""
 
     def rule(ctx: Any, *given: Series | None) -> Any:
         jet = right(ctx, *given)

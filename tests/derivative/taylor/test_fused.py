@@ -1,4 +1,4 @@
-"""Layers that are computed as one, all rows or block by block, equal nested reverse mode."""
+"""Fused layers, for all rows at once or block by block, equal nested reverse mode."""
 
 from collections.abc import Callable
 from typing import Any
@@ -65,14 +65,17 @@ ENDS: dict[str, Function] = {
 
 
 def network(function: Function) -> tuple[Tensor, Tensor, list[Tensor]]:
-    """Compute the function of a hidden layer: points, outputs, and all that they depend on."""
+    """Return points, the outputs of a network at these, and the tensors that outputs depend on.
+
+    `function` is the part of the network after its hidden layer.
+    """
     x, first, matrix = rows(ROWS, 2), rows(2, 4), rows(4, 4)
     return x, function((x @ first - 3).tanh() - 1, matrix - 1, x), [x, first, matrix]
 
 
 @pytest.fixture(params=[[ROWS], [3, 3, 3, 1]], ids=str)
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Take all rows at once, or so many of four numbers each."""
+    """Use blocks of this many rows with four numbers each, or all rows at once."""
     expected: list[int] = request.param
     monkeypatch.setattr(fused, "_NEAR", 1)
     monkeypatch.setattr(fused, "_WORTHWHILE", expected[0] * 4 * 8 // torch.get_num_threads())

@@ -1,4 +1,4 @@
-"""Jets are added, multiplied and put into functions as the tensors that they stand for."""
+"""Operations on jets give the same results as on the tensors that they stand for."""
 
 from collections.abc import Callable
 from typing import Any
@@ -56,7 +56,7 @@ FUNCTIONS: dict[str, Function] = {
 
 
 class OfTwo(torch.autograd.Function):
-    """Any function of two tensors, which its backward does not know."""
+    """A custom function of two tensors whose backward does not contain its formula."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor, name: str) -> Tensor:
@@ -102,7 +102,7 @@ def test_jet_matrix_product_needs_two_axes() -> None:
 
 
 class Picked(torch.autograd.Function):
-    """What an index takes of a tensor."""
+    """Selects elements of a tensor by an index, which may also be a slice."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, index: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""Matrices that are singular, empty or mixed with those of other rows: right, or refused."""
+"""Derivatives of singular or empty matrices, and of matrices that mix rows: right or refused."""
 
 from collections.abc import Callable
 from typing import Any

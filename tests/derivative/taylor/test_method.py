@@ -1,4 +1,4 @@
-"""Which method answers: what Taylor mode proves of rows, refuses and leaves to nested reverse."""
+"""The choice of the method: what Taylor mode proves and refuses, and when reverse mode runs."""
 
 import inspect
 from collections.abc import Callable, Iterator
@@ -123,7 +123,7 @@ def overlapping(x: Tensor) -> Tensor:
 
 
 def changed_in_part(name: str) -> Callable[[Tensor], Tensor]:
-    """Call a method that works in place on the first column."""
+    """Call an in-place method on the first column."""
 
     def changed(x: Tensor) -> Tensor:
         copy = x.clone()

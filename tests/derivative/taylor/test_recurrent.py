@@ -1,4 +1,4 @@
-"""Recurrent layers have the derivatives in single precision that they have in double."""
+"""Recurrent layers have the same derivatives in single precision as in double precision."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""Each rule agrees with nested reverse mode: on PyTorch's table of operators, and on the rest."""
+"""Each rule agrees with nested reverse mode, on PyTorch's table of operators and on other cases."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -37,7 +37,7 @@ def elementwise(function: Callable[[Tensor], Tensor]) -> Function:
 
 
 def vectors(x: Tensor) -> Tensor:
-    """Make vectors of three entries of points with two."""
+    """Return a vector with three entries for each point with two."""
     return torch.cat([x, x.prod(-1, keepdim=True)], -1)
 
 
