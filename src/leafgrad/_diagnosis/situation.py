@@ -60,7 +60,7 @@ class Situation:
 
         Args:
             loss: The loss, or the exception that the forward pass raised.
-            names: A model, or names for tensors.
+            names: The model, mapping or optimizer whose tensors should be trained.
             optimizers: The optimizers of the training step.
             recording: The recording of the forward pass, if there is one.
             expected: The names of the parameters that should get a gradient; None if not given.

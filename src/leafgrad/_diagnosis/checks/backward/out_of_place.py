@@ -57,8 +57,8 @@ def _receiver(call: ast.Call) -> ast.expr | None:
 def do_out_of_place(source: Source | None, variant: str) -> tuple[Edit, ...]:
     """Return the edit that makes a line create a new tensor; `()` if no exact edit is known.
 
-    `variant` is the variant of the in-place operation. Only assignments and some calls can be
-    edited.
+    `variant` is the name of the cause in the finding, such as ``"entry"``. Some causes have no
+    edit.
     """
     if source is None or variant not in {"", "entry", "entries", "argument"}:
         return ()
