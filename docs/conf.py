@@ -61,6 +61,7 @@ exclude_patterns = ["_build", "_templates", "checks", "decisions"]
 templates_path = ["_templates"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
+nb_mime_priority_overrides = [("gettext", "text/html", 25)]  # for the words in plots
 nb_render_markdown_format = "myst"  # This lets the output of a cell be a table.
 nitpicky = True
 # sphinx-autodoc-typehints still calls functions that Sphinx 10 will remove.

@@ -1,11 +1,14 @@
-"""Translate the comments in the code of a page, as Sphinx translates its sentences.
+"""Translate the comments in code and the words in plots, as Sphinx translates the sentences.
 
-Only comments are translated: the code stays exactly as it was executed.
+Only comments are translated: the code stays exactly as it was executed. The words in a plot are its
+labels and its alternative text. leafgrad translates the words in its own pictures.
 """
 
 import io
+import re
 import tokenize
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape, unescape
 
 from docutils import nodes
 from docutils.nodes import SkipNode
@@ -16,10 +19,12 @@ from sphinx.util.typing import ExtensionMetadata
 from sphinx.writers.html5 import HTML5Translator
 
 MARK = "# "
+PLOT = re.compile(r"<svg\b(?![^>]*leafgrad-graph)[^>]*\brole=.*?</svg>", re.DOTALL)
+LABEL = re.compile(r'(?<=aria-label=")[^"]+|(?<=>)(?=[a-z]|[^<>]* )[^<>]*[a-z]{3}[^<>]*(?=</text>)')
 
 
 class CodeComment(nodes.Invisible, nodes.Element, translatable):
-    """A translatable message for a comment in the adjacent code block."""
+    """A translatable message for a comment in the adjacent code block, or a word in a plot."""
 
     def preserve_original_messages(self) -> None:
         """Do nothing, because a translation does not change the original comment."""
@@ -29,12 +34,22 @@ class CodeComment(nodes.Invisible, nodes.Element, translatable):
         return [str(self["words"])]
 
     def apply_translated_message(self, original_message: str, translated_message: str) -> None:
-        """Replace the comment in the adjacent code block by its translation."""
-        code = self.next_node(nodes.literal_block, descend=False, siblings=True)
-        if code is not None:
-            text = in_other_words(code.astext(), {original_message: translated_message})
-            code.rawsource = text
-            code[:] = [nodes.Text(text)]
+        """Replace the message in the adjacent code block or plot by its translation."""
+        shown = self.next_node(nodes.FixedTextElement, descend=False, siblings=True)
+        if shown is not None:
+            replace = with_labels if isinstance(shown, nodes.raw) else in_other_words
+            text = replace(shown.astext(), {original_message: translated_message})
+            shown.rawsource = text
+            shown[:] = [nodes.Text(text)]
+
+
+def with_labels(picture: str, messages: Mapping[str, str]) -> str:
+    """Return a plot with its words replaced by their translations in `messages`."""
+
+    def word(found: re.Match[str]) -> str:
+        return escape(messages.get(unescape(found[0])) or unescape(found[0]))
+
+    return PLOT.sub(lambda plot: LABEL.sub(word, plot[0]), picture)
 
 
 def comments(code: str) -> Iterator[tokenize.TokenInfo]:
@@ -83,6 +98,10 @@ class NoteComments(SphinxTransform):
                 for code in [*box.findall(nodes.literal_block)]:
                     said = [CodeComment(words=words(one)) for one in comments(code.astext())]
                     code.parent.insert(code.parent.index(code), said)
+        for picture in [*self.document.findall(nodes.raw)]:
+            plots = "".join(PLOT.findall(picture.astext()))
+            said = [CodeComment(words=unescape(label)) for label in LABEL.findall(plots)]
+            picture.parent.insert(picture.parent.index(picture), said)
 
 
 def skip(_translator: HTML5Translator, _node: nodes.Element) -> None:

@@ -59,23 +59,7 @@ def lighten(
         context[part] = BLOCK.sub(lambda found: found[1] + lighter(found[2], known), shown)
 
 
-def keep_formatters(app: Sphinx) -> None:
-    """Make Sphinx reuse its formatters of highlighted code, instead of creating one per block."""
-    highlighter = getattr(app.builder, "highlighter", None)
-    if highlighter is not None:
-        make, kept = highlighter.get_formatter, dict[str, Any]()
-
-        def formatter(**options: Any) -> Any:
-            key = repr(sorted(options.items()))
-            if key not in kept:
-                kept[key] = make(**options)
-            return kept[key]
-
-        highlighter.get_formatter = formatter
-
-
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Connect the handlers; `lighten` runs after `code_links`, which needs the tags."""
-    app.connect("builder-inited", keep_formatters)
+    """Connect `lighten`; it runs after `code_links`, which needs the tags."""
     app.connect("html-page-context", lighten, priority=AFTER_LINKS)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,8 +1,4 @@
-"""Shorten styles and scripts: remove rules and comments that no page needs.
-
-These are MyST-NB's 512 rules for terminal colours, and the comments and indentation in the script
-of the live figures.
-"""
+"""Remove MyST-NB's 512 rules for terminal colours, which no page needs."""
 
 import re
 from pathlib import Path
@@ -12,8 +8,6 @@ from sphinx.util.typing import ExtensionMetadata
 
 COLOUR = re.compile(r"div\.highlight \.-Color\[class\*=-(?:BG)?C\d+\] \{[^{}]*\}\s*")
 
-COMMENT = re.compile(r"^ *//.*\n|^ +", re.MULTILINE)
-
 
 def forget(app: Sphinx) -> None:
     """Remove shortened styles of an earlier build, so that MyST-NB does not report a change."""
@@ -22,12 +16,10 @@ def forget(app: Sphinx) -> None:
 
 
 def lighten(app: Sphinx, error: Exception | None) -> None:
-    """Shorten the styles of MyST-NB and the script of the live figures in the built site."""
+    """Shorten the styles of MyST-NB in the built site."""
     if error is None and app.builder.format == "html":
         for style in Path(app.outdir, "_static").glob("mystnb.*.css"):
             style.write_text(COLOUR.sub("", style.read_text("utf-8")), "utf-8")
-        live = Path(app.outdir, "_static", "live.js")
-        live.write_text(COMMENT.sub("", live.read_text("utf-8")), "utf-8")
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:

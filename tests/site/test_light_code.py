@@ -4,8 +4,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from light_code import keep_formatters, lighten, lighter, plain
-from sphinx.highlighting import PygmentsBridge
+from light_code import lighten, lighter, plain
 
 STYLES = ("a11y-high-contrast-light", "github-dark")
 CASES = {
@@ -49,16 +48,3 @@ def test_inline_code_has_one_tag_and_prose_does_not_change() -> None:
     assert context["body"] == (
         f'{light} a docutils container <span class="n">y</span><pre tabindex="0">x</pre>'
     )
-
-
-def test_blocks_with_the_same_options_share_a_formatter() -> None:
-    bridge = PygmentsBridge("html", "default")
-    as_before = bridge.highlight_block("x = 1\ny", "python", linenos="table", hl_lines=[2])
-    app: Any = SimpleNamespace(builder=SimpleNamespace(highlighter=bridge))
-    keep_formatters(app)
-    plain_one = bridge.get_formatter(linenos=False)
-    assert plain_one is bridge.get_formatter(linenos=False)
-    assert plain_one is not bridge.get_formatter(linenos="table")
-    for _ in range(2):
-        options: Any = {"linenos": "table", "hl_lines": [2]}
-        assert bridge.highlight_block("x = 1\ny", "python", **options) == as_before

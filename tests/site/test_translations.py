@@ -103,6 +103,19 @@ def test_only_the_words_of_comments_are_translated() -> None:
     assert in_other_words("f'{x # one", said) == "f'{x # one"
 
 
+def test_words_in_a_plot_are_separate_messages() -> None:
+    plot = '<svg role="img" aria-label="a &lt; b"><text>Tanh</text><text>not a leaf</text></svg>'
+    document = new_document("page")
+    document += nodes.raw("", plot, format="html")
+    NoteComments(document).apply()
+    noted = [*document.findall(CodeComment)]
+    assert [one["words"] for one in noted] == ["a < b", "not a leaf"]
+    for one, chinese in zip(noted, ["甲 < 乙", "非叶子"], strict=True):
+        one.apply_translated_message(one["words"], chinese)
+    expected = plot.replace("a &lt; b", "甲 &lt; 乙").replace("not a leaf", "非叶子")
+    assert document[-1].astext() == expected
+
+
 def test_each_code_comment_is_a_separate_message() -> None:
     # If one message of a node has no translation, Sphinx translates none of them.
     code = nodes.literal_block("", "x = 1  # one\ny = x  # x\n")
