@@ -56,6 +56,7 @@ def execute_page(page: Page, directory: Path, shown_with: Mapping[str, str]) -> 
     `shown_with` contains environment variables for the outputs that readers see.
     """
     os.chdir(directory)
+    sys.argv = [""]  # as in an interactive session: a page is no script
     remember_lines(page)
     page_run = PageRun(page, shown_with)
     *steps, last = page.steps
