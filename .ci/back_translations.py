@@ -38,6 +38,20 @@ SIGNS = {
     "larger": r"larger?|largest|great\w*|more|most|increas\w*|above|exceed\w*|grow\w*|higher",
     "smaller": r"small\w*|less|least|few\w*|decreas\w*|below|shrink\w*|lower|shorter|fall\w*",
     "units": r"seconds?|bytes|[KMG]i?B|percent|%|digits",
+    "forward": r"forwards?",
+    "backward": r"backwards?|reverse\w*|(?:the|each|next|this|that) pass(?:es)?",
+    "rows": r"rows?",
+    "columns": r"columns?",
+    "inputs": r"inputs?",
+    "outputs": r"outputs?",
+    "first": r"first|initial\w*",
+    "last": r"last|final\w*|second-to-last",
+    "true": r"true|correct|right",
+    "false": r"false|wrong|incorrect",
+    "left": r"left",
+    "outside": r"out|outside",
+    "raises": r"rais\w+|throw\w*|fails?",
+    "warns": r"warn\w*",
 }
 
 
