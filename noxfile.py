@@ -74,7 +74,10 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(venv_backend="shared")
 def tests(session: nox.Session) -> None:
-    """Run all tests except the sweeps, on all cores; with arguments, pass them to pytest."""
+    """Run all tests except the sweeps; with arguments, pass them to pytest.
+
+    A sweep is a slow test over a whole table of operators, a range of values or many seeds.
+    """
     options = install(session, *OWN)
     session.run("pytest", *(options or ON_ALL_CORES), env=IN_TESTS)
 
@@ -88,7 +91,7 @@ def sweeps(session: nox.Session) -> None:
 
 @nox.session(default=False, venv_backend="shared")
 def coverage(session: nox.Session) -> None:
-    """Check that the tests run every line and branch of the library; skip most sweeps."""
+    """Check that the tests run every line and branch of the library; skip most slow sweeps."""
     options = install(session, *OWN)
     measured = ("--cov=leafgrad", "--cov=sphinx_claims", "--cov-report=")
     session.run("pytest", *measured, *(options or ON_ALL_CORES), env=IN_TESTS)

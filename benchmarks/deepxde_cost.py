@@ -37,7 +37,7 @@ OF_FLOOR = 1.25
 
 
 def burgers(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Return the residual of Burgers' equation in the columns x and t."""
+    """Return the residual of Burgers' equation. The input columns are x and t."""
     return [j(y, x, i=0, j=1) + y * j(y, x, i=0, j=0) - 0.01 / math.pi * h(y, x, i=0, j=0)]
 
 
@@ -123,17 +123,20 @@ def _momentum(j: Entry, h: Entry, x: Tensor, y: Tensor, viscosity: float) -> lis
 
 
 def kovasznay(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Return the Navier-Stokes residuals for Kovasznay flow, in the columns x and y."""
+    """Return the Navier-Stokes residuals for Kovasznay flow. The input columns are x, y."""
     return _momentum(j, h, x, y, 1 / 20)
 
 
 def navier_stokes(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Return the Navier-Stokes residuals for flow past a cylinder, in columns x, y, t."""
+    """Return the Navier-Stokes residuals for flow past a cylinder.
+
+    The input columns are x, y, t.
+    """
     return _momentum(j, h, x, y, 0.01)
 
 
 def beltrami(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Return the Navier-Stokes residuals for Beltrami flow, in columns x, y, z, t."""
+    """Return the Navier-Stokes residuals for Beltrami flow. The input columns are x, y, z, t."""
     return _momentum(j, h, x, y, 1.0)
 
 
@@ -164,7 +167,10 @@ def diffusion_reaction(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]
 
 
 def black_scholes(j: Entry, h: Entry, x: Tensor, y: Tensor) -> list[Tensor]:
-    """Return the residual of the Black-Scholes equation, in the columns price and time left."""
+    """Return the residual of the Black-Scholes equation.
+
+    The input columns are the price and the time left.
+    """
     s = x[:, 0:1]
     spread = 0.02 * s**2 * h(y, x, i=0, j=0)
     return [j(y, x, i=0, j=1) - spread - 0.05 * s * j(y, x, i=0, j=0) + 0.05 * y]

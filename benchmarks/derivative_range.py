@@ -40,7 +40,7 @@ FUNCTIONS: dict[str, tuple[Function, Function]] = {
     ),
 }
 ORDERS = [1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 17, 24, 35, 40]
-SCALES = {  # exponents of the inner and the outer factor
+SCALES = {  # exponents of the factors `a` and `b`: as powers of two, they add no rounding error
     torch.float16: ([-8, -3, 0, 3, 8], [-8, 0, 8]),
     torch.bfloat16: ([-40, -20, -3, 0, 3, 20, 40], [-100, -20, 0, 20, 100]),
     torch.float32: ([-40, -20, -3, 0, 3, 20, 40], [-100, -20, 0, 20, 100]),

@@ -71,7 +71,7 @@ class Tape(TorchDispatchMode):
 
 
 def replay(model: nn.Module, inputs: Tensor, way: Way) -> Way:
-    """Run one step; return a way that repeats its operator calls."""
+    """Run one training step; return a way (a function to time) that repeats its operator calls."""
     # leafgrad uses other kernels if a mode intercepts its operators, so hide this mode from it.
     with patch("leafgrad._autograd.is_intercepted", lambda: False), Tape() as tape:
         step(model, inputs, way)
@@ -96,7 +96,10 @@ def replay(model: nn.Module, inputs: Tensor, way: Way) -> Way:
 
 
 def _filled(argument: Any, tensors: dict[int, Any]) -> Any:
-    """Return `argument` with each `Place` replaced by its tensor."""
+    """Return an argument of a recorded call, with each `Place` replaced by a tensor.
+
+    `tensors` maps the places to the tensors that the earlier calls of this replay returned.
+    """
     if isinstance(argument, Place):
         return tensors[argument]
     if isinstance(argument, list | tuple):

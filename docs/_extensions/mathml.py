@@ -44,7 +44,7 @@ def visit_inline(writer: HTML5Translator, node: nodes.math) -> None:
 
 def visit_block(writer: HTML5Translator, node: nodes.math_block) -> None:
     """Write a displayed formula, with its number if it has one."""
-    # The anchor belongs to the wrapper that furo adds to every formula.
+    # furo puts a wrapper with the anchor around every formula, so this element needs no `id`.
     writer.body.append('<div class="math" tabindex="0">')
     if node.get("number"):
         number = get_node_equation_number(writer, node)

@@ -61,9 +61,11 @@ class Page(HTMLParser):
 
 
 class Site:
-    """The built site in `folder`, whose pages link to its root as `root`. Each file is read once.
+    """The built site, whose pages can be checked. Each file is read only once.
 
-    `light` is the most bytes that a page may have (see `LIGHT`).
+    `folder` contains the files. `root` is the URL path of this folder, such as ``/en/``: a link
+    that starts with it leads to the folder. `light` is the most bytes that a page may have (see
+    `LIGHT`).
     """
 
     def __init__(self, folder: Path, root: str = "/", light: int = LIGHT) -> None:

@@ -111,7 +111,7 @@ def test_outputs_shaped_like_inputs_are_differentiated_elementwise(shape: tuple[
     assert_same(higher_order_grad(a**3, a, [1, 3])[1], torch.full(shape, 6.0))
 
 
-def test_multi_index_differentiates_channels_not_elements() -> None:
+def test_multi_index_differentiates_each_channel_of_output_shaped_like_input() -> None:
     points = table()
     velocity = network(channels=2)(points)
     assert velocity.shape == points.shape
@@ -429,7 +429,7 @@ def fallback(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("method", ["auto", "reverse"])
-def test_reverse_mode_leaves_same_state_as_nested_passes(method: Any) -> None:
+def test_reverse_mode_calls_hooks_and_stores_grad_as_nested_grad_calls_do(method: Any) -> None:
     found = []
     for is_ours in (True, False):
         x = table()

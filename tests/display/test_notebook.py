@@ -114,7 +114,7 @@ def test_too_long_page_is_shown_as_picture(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("kernel")
-def test_too_large_picture_is_replaced_by_text_below_the_page() -> None:
+def test_text_below_interactive_page_replaces_too_large_picture() -> None:
     html = tangle(150)._repr_mimebundle_()["text/html"]
     assert "<img" not in html
     assert "</iframe>" in html

@@ -120,7 +120,7 @@ def test_graph_without_modules_has_no_views() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in {"pinn", "wide"}])
-def test_view_of_module_has_each_node(name: str) -> None:
+def test_picture_of_module_contains_all_its_nodes(name: str) -> None:
     trace = MODELS[name]()
     for path, scope in scopes_of(trace).items():
         counts = [re.search(r"(\d+) nodes?\b", box.tooltip[0]) for box in inside(scope)]
@@ -131,7 +131,7 @@ def test_view_of_module_has_each_node(name: str) -> None:
 
 
 @pytest.mark.parametrize("is_summed", [False, True])
-def test_derivatives_have_names_views_and_rows_in_the_text(*, is_summed: bool) -> None:
+def test_each_derivative_has_name_picture_and_line_of_text(*, is_summed: bool) -> None:
     layers = nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1)
     net = nn.Sequential(*layers)
     x, t = (torch.rand(3, 1, requires_grad=True) for _ in range(2))

@@ -89,7 +89,7 @@ class Wrapped:
         return func([output.tensor for output in outputs], inputs, **kwargs)
 
 
-def test_pass_from_wrapped_tensor_has_order_one() -> None:
+def test_grad_of_wrapped_tensor_counts_as_first_derivative() -> None:
     def first(x: torch.Tensor) -> torch.Tensor:
         outputs: Any = [Wrapped(x.tanh().sum())]
         return torch.autograd.grad(outputs, x, create_graph=True)[0]

@@ -70,7 +70,7 @@ INCOMPLETE = {
 @pytest.mark.parametrize(
     "story", [one for one in STORIES if one.title not in INCOMPLETE], ids=lambda story: story.title
 )
-def test_report_has_cause_line_column_name_and_working_fix(story: Story) -> None:
+def test_report_has_cause_code_position_tensor_name_and_working_fix(story: Story) -> None:
     score = score_of_tracker(story)
     assert score.verdict == "whole", score
 

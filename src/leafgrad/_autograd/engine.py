@@ -194,7 +194,7 @@ def unseen_gradient(
 
 
 class _Ended(Exception):  # noqa: N818 (not an error)
-    """Stops a backward pass before it reaches the user's nodes."""
+    """Raised inside leafgrad's own backward pass, to end it before it runs the user's nodes."""
 
 
 def _sent_back(path: Path, weight: torch.Tensor) -> torch.Tensor | None:

@@ -57,7 +57,7 @@ def walk(roots: Iterable[Node]) -> dict[Node, Successors]:
     roots = dict.fromkeys(roots)
     try:
         return _walked(roots)
-    except BaseException:  # the graph will be freed after an interrupt too
+    except BaseException:  # only a complete walk makes the graph safe to free, so repeat it
         _walked(roots)
         raise
 
@@ -122,7 +122,7 @@ def walk_to(target: Edge | torch.Tensor, root: Node) -> tuple[dict[Node, Success
     return leading, edge
 
 
-_LONGEST_FALL = 1_000  # nested calls of up to 300 bytes; a stack has at least 512 KiB
+_LONGEST_FALL = 1_000  # nested calls of up to 300 bytes: they fit any stack (512 KiB or more)
 
 
 def _break_fall(graph: Mapping[Node, Successors]) -> None:

@@ -100,7 +100,11 @@ class _Outputs:
         return torch.cat(parts, 1) if len(parts) > 1 else parts[0].clone()
 
     def _compute(self, orders: list[MultiIndex]) -> None:
-        """Compute `orders`, and in the same pass the other orders that the previous step needed."""
+        """Compute the derivatives `orders`, and others that the training step is likely to need.
+
+        If the previous training step needed one of them, all orders of that step are computed in
+        the same pass.
+        """
         if set(orders).intersection(self._plan):
             orders = [*orders, *(order for order in self._plan if order not in orders)]
             self._plan = []

@@ -119,7 +119,8 @@ def _missing_in_custom_function(node: Node) -> str | None:
     kept = {_autograd.edge_by_use(tensor) for tensor in _autograd.kept_tensors(node)}
     starts = list(map(_autograd.edge_by_use, _autograd.sample_gradients(node)))
     used = _edges(starts, {*kept, *_autograd.next_functions(node)})
-    # That graph must lead to each tensor that the function saved.
+    # That graph must lead to each tensor that the function saved. Otherwise the next derivative
+    # would lack the part that depends on this tensor.
     if any(_autograd.is_refusal(user) for user, _ in used):
         return "once"
     if None in starts:

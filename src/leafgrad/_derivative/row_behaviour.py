@@ -381,9 +381,9 @@ def _solve(site: Site) -> Results:
     if any(rows.ndim != ndim for rows in site.present):
         return _mix_all(site)
     mixed = [[-2, -1]] * len(site.inputs)
-    if _autograd.keeps(
-        site.node, "left"
-    ):  # The columns of the right-hand side (the second input) are independent.
+    # The columns of the right-hand side (the second input) are independent of each other, so they
+    # are not mixed. If the matrix is on the right, this applies to its rows.
+    if _autograd.keeps(site.node, "left"):
         mixed[1] = [-2] if site.saved("left") else [-1]
     return [join(rows and rows.join_along(m) for rows, m in zip(site.inputs, mixed, strict=True))]
 
@@ -599,7 +599,8 @@ def _put(take: Callable[..., Tensor], arguments: str, *, replaces: bool = True) 
             _autograd.keeps(site.node, "accumulate") and site.saved("accumulate")
         )
         if adds and base is not None and source is None:
-            return [base.aligned(len(site.shape))]  # The node saved no index in this case.
+            # Adding a constant changes no dependence. The node saved no index then, so stop here.
+            return [base.aligned(len(site.shape))]
         if "dim" in names and site.shape:
             dim = site.dim(len(site.shape))
             if all(

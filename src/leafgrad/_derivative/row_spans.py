@@ -32,9 +32,10 @@ Span = Tensor | Labels
 
 
 class SymbolicSizeError(Exception):
-    """Raised if labels cannot describe the rows, and a span would need sizes that are symbolic.
+    """Raised if the rows that a tensor depends on cannot be found while sizes are symbolic.
 
-    Labels and spans are described in the module docstring.
+    Labels do not need the sizes but cannot describe these rows, and a span needs the sizes. The
+    module docstring describes both forms.
     """
 
 

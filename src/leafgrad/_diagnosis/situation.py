@@ -122,9 +122,9 @@ class Situation:
 
     @cached_property
     def non_scalar_outputs(self) -> dict[Node, tuple[int | str, ...] | None]:
-        """The shapes of outputs that are not one real number, by the node that computed each.
+        """The shapes of the outputs that are not one real number, keyed by the output's node.
 
-        `backward()` can start from them only if it is passed a gradient.
+        For such an output, `backward()` raises an error unless the user passes `gradient`.
         """
         found: dict[Node, tuple[int | str, ...] | None] = {}
         for end in [one for one in self.outputs if isinstance(one, Tensor)]:

@@ -1,4 +1,8 @@
-"""The decision what a picture shows: which nodes share a box, and which boxes are drawn once."""
+"""The decision what a picture shows: which nodes share a box, and which boxes are drawn once.
+
+A *fold* is a smaller picture of a graph. It draws leaves inside the boxes of other nodes, and parts
+that repeat only once. It can also draw each module as one box.
+"""
 
 import re
 from collections import defaultdict
@@ -106,7 +110,11 @@ class Viewer:
 
     @cached_property
     def own_nodes(self) -> list[TracedNode]:
-        """The nodes that have a box of their own in a fold, without the inputs."""
+        """The nodes that a fold does not draw inside the boxes of other nodes.
+
+        A fold is a picture with leaves inside other boxes. The nodes of the graph's inputs are not
+        included: `view` adds those that a box uses.
+        """
         nodes = self.graph.nodes[: len(self.graph.nodes) - len(self.graph.inputs)]
         return [node for node in nodes if node.index not in self.leaves]
 

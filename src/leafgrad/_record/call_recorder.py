@@ -108,15 +108,15 @@ class CallRecorder(TorchFunctionMode):
         writes: tuple[WriteOnTape, ...] = (),
         roots: tuple[int | None, ...] | None = None,
     ) -> None:
-        """Add a finished call to the tape, with its line, input and output values and writes.
+        """Add a finished call to the tape, the list of recorded calls, if a graph may depend on it.
 
         Args:
-            seen: What was known before the call: the next sequence number, the name of the
-                function, the values of the inputs, and those of the inputs that require grad.
+            seen: The facts from before the call: the next sequence number, the function's name, the
+                input tensors on the tape, and those of them that require grad.
             made: The output tensors.
             given: The arguments and the result of the call.
             writes: The in-place writes.
-            roots: As in `Call.roots`.
+            roots: For a backward pass, where it began (see `Call.roots`).
         """
         start, name, inputs, graphs = seen
         tape, stop = self.tape, _autograd.next_sequence_nr()

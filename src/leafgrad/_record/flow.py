@@ -131,7 +131,10 @@ class Flow:
     """
 
     def __init__(self, tape: Tape) -> None:
-        """Build the states of all calls on the tape."""
+        """Follow the calls on the tape, and add a state for each content that a tensor gets.
+
+        A state is the content of a tensor between two calls that write to it.
+        """
         self.tape = tape
         self.states: list[State] = []
         self.exits: list[int] = []

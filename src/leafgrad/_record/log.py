@@ -145,9 +145,9 @@ class Log:
         contents += [] if contents[-1][1] == found else [(number, found)]
 
     def has_changed(self, number: int, tensor: torch.Tensor) -> bool:
-        """Check whether the values of an array changed since the node with this number used it.
+        """Check whether the values of an array have changed since a node used them.
 
-        `tensor` shares its memory with the array.
+        `number` is the sequence number of the node. `tensor` shares its memory with the array.
         """
         _, contents = self.contents.get(_autograd.place_in_memory(tensor), (None, []))
         before = bisect_right(contents, number, key=itemgetter(0))
@@ -178,7 +178,10 @@ class Log:
         return sorted(later, key=itemgetter(0))
 
     def has_run_before(self, source: Source | None, number: int) -> bool:
-        """Check whether a line created a node before the node with this number."""
+        """Check whether a line of code had created a node before the node `number` was created.
+
+        `number` is a sequence number.
+        """
         return any(
             self.source_at(call.place) == source for call in self.spans if call.start < number
         )

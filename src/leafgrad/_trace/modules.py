@@ -163,9 +163,9 @@ def traced_modules(
 
 
 def _read(path: str, module: Module, parameters: Sequence[torch.Tensor]) -> TracedModule:
-    """Return a module as a value, with the number of its parameters and of the frozen ones.
+    """Return the facts about a module: its path, class, settings and parameter counts.
 
-    `path` is the path of the module.
+    `parameters` are those of the module and of all modules within it.
     """
     frozen = [one for one in parameters if not _autograd.plain(one, "requires_grad")]
     is_overridden = type(module).forward is not Module.forward

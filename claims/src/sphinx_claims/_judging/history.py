@@ -39,10 +39,10 @@ class Run:
         return word if digest == verdict.digest else CHANGED
 
     def totals(self, claims: Sequence[ClaimVerdict], package: str | None) -> dict[str, Any]:
-        """Return the run as JSON types.
+        """Return a JSON-serializable summary of the run: versions, date and counts.
 
-        Count the `claims` for each verdict that the run gave them. `package` is the package whose
-        version the run has.
+        It counts how many of `claims` got each verdict in this run. The version of the run is that
+        of `package`.
         """
         words = Counter(map(self.word, claims))
         return {

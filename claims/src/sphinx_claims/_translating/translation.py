@@ -79,7 +79,10 @@ class TranslatedPage:
         return "current" if self.is_reviewed(message) else "unreviewed"
 
     def is_false(self, message: Message) -> bool:
-        """Return whether a translation differs from its original, as `differences` finds."""
+        """Return whether a translation has other numbers, code, links or terms than its original.
+
+        `differences` lists all parts that are compared.
+        """
         return any(differences(message.source, message.translation, self.words))
 
     def is_reviewed(self, message: Message) -> bool:

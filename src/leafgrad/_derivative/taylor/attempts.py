@@ -2,9 +2,10 @@
 
 A scale (see `scale`) is described by its bias: the coefficient of the highest order is its
 derivative times 2**bias. A larger bias gives more room for small numbers and less for large ones.
-Underflow goes unnoticed, because the result is zero or inexact. Overflow is visible, because the
-result is infinite. So the first attempts have a large bias. A check of the coefficients
-``[K, *batch, *channels]`` of the outputs (see `range_check`) decides whether to continue:
+Overflow is visible, because the result is infinite. Underflow goes unnoticed, because the result is
+zero or inexact. So an attempt with a small bias usually needs a lower limit for the coefficients,
+and the attempt after it has a large bias. A check of the coefficients ``[K, *batch, *channels]`` of
+the outputs (see `range_check`) decides whether to continue:
 
     inputs        order   first attempt               then
     up to single  <= 2    single precision, bias 0    double precision, bias 300
@@ -13,9 +14,9 @@ result is infinite. So the first attempts have a large bias. A check of the coef
     double        <= 2    double precision, bias 0    double precision, bias 600
     double        > 2     double precision, bias 100  double precision, bias 600
 
-If all of these fail, for example because the rows differ widely in size, a `search` starts at bias
-600 and goes down in steps of 900. Numbers above one in double precision are below 2**1024, so a
-step covers nearly all of them. Each row uses the first scale that fits.
+If all of these fail, for example because the rows of the batch differ widely in size, a `search`
+starts at bias 600 and goes down in steps of 900. Numbers above one in double precision are below
+2**1024, so a step of 900 covers nearly all of them. Each row uses the first scale that fits.
 """
 
 from __future__ import annotations

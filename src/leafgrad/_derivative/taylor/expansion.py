@@ -228,10 +228,11 @@ class Taylor(NamedTuple):
         return seed.changed(seed.stack[:0], indices=()) if found is None else found
 
     def _units(self, moved: Moved, dtype: torch.dtype) -> Tensor:
-        """Return the coefficients of the seed without scale, ``[n, *batch, *columns]``.
+        """Return the directions along which to differentiate, ``[n, *batch, *columns]``.
 
-        The seed is the series of the inputs, where Taylor mode starts. There is one coefficient for
-        each index of first order in `moved`: its direction, or the unit vector of its column.
+        There is one for each index of first order in `moved`. For a column, the direction is its
+        unit vector. Multiplied by the scale, they are the coefficients of the seed, which is the
+        series of the inputs.
         """
         row, device = tuple(self.inputs.shape[self.batch :]), self.inputs.device
         units = _units(moved.columns, row, self.batch, dtype, device)

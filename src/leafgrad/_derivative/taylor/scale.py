@@ -38,9 +38,10 @@ class Scale(NamedTuple):
     rows: Tensor | None = None
 
     def seed(self, units: Tensor) -> Tensor:
-        """Return `units`, the first order of the inputs ``[n, *batch, columns]``, times the scale.
+        """Return the coefficients of the inputs, from which the walk starts: `units` times 2**e.
 
-        The result is a new tensor, because a rule may modify it in place.
+        `units` are the unscaled coefficients, ``[n, *batch, *columns]``. Each row has its exponent
+        e. The result is a new tensor, because a rule may modify it in place.
         """
         if self.rows is None:
             exponent = self.exponents[0]

@@ -92,7 +92,8 @@ class _TrackBuilder:
         track = Track(first=self.layers.layer[box], edge=nearest)
         self.laid.tracks.append(track)
         self._settle(box, track)
-        # Follow the edge to the free box with the longest path. Edges parallel to it come along.
+        # Follow the edge to the box without a column that has the longest path. Edges parallel to
+        # it connect the same two boxes, so they get the same column.
         while free := [
             n for n in self.layers.edges_from[box] if self.edges[n].target not in self.laid.of_box
         ]:

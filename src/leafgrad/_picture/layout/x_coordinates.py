@@ -1,10 +1,10 @@
-"""The x-coordinate of each track, from left to right.
+"""The x-coordinate of each track, which is a column of boxes and arrows (see `tracks`).
 
-The trunk is at x = 0. Every other track branches off an earlier one to the left or to the right.
-On either side, the contour is the distance that the drawing reaches in each layer; it starts as
-half the width of the trunk. The tracks of a side are placed from the trunk outwards. A track that
-covers the layers l, with half its width in each layer in ``half[l]``, is placed just outside the
-contour::
+The trunk, the track of the longest path, is at x = 0. Every other track branches off an earlier one
+to the left or to the right. On either side, the contour is the distance that the drawing reaches in
+each layer; it starts as half the width of the trunk. The tracks of a side are placed from the trunk
+outwards. A track that covers the layers l, with half its width in each layer in ``half[l]``, is
+placed just outside the contour::
 
     x = max(contour[l] + half[l] for each l) + GAP
     contour[l] = x + half[l]
@@ -58,7 +58,10 @@ class _Sides:
             siblings.sort(key=lambda number: len(tracks.tracks[number].halves))
 
     def outwards(self, half: int) -> Iterator[int]:
-        """Yield the columns in one half of the drawing, from the middle outwards."""
+        """Yield the columns on one side of the trunk, from the inside to the outside.
+
+        The trunk is the column of the longest path. `half` is `LEFT` or `RIGHT`.
+        """
         ahead = [(number, False) for number in reversed(self.branches[TRUNK, half])]
         while ahead:
             number, is_open = ahead.pop()

@@ -26,7 +26,10 @@ MOST_FOR_EDGES = 480.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MeasuredBox:
-    """A box with its lines of text and its size, without any outline around it."""
+    """A box with its lines of text and its size.
+
+    The size does not include the outline, the ring around the box of a root.
+    """
 
     box: Box
     lines: tuple[Line, ...]

@@ -1,4 +1,7 @@
-"""The legend below a picture: facts about the graph, and what each sign means."""
+"""The legend below a picture: facts about the graph, and what each sign means.
+
+A sign is a small sample of a box, an arrow or a text of the picture, left of its meaning.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -73,7 +76,7 @@ def _text(content: str, x: float, y: float) -> Markup:
 def _entries(
     view: View, measured: Sequence[MeasuredBox], style: PictureStyle, heat: Heat
 ) -> Iterator[Entry]:
-    """Yield a legend entry for each sign in the picture."""
+    """Yield a sign and its meaning for each kind of box, arrow and text in the picture."""
     boxes = view
     if any(box.is_root for box in boxes):
         around = rect("root", MIDDLE - 16, -9, 32, 18, 8)
@@ -129,17 +132,17 @@ def _alarms(saved: Sequence[SavedTensor]) -> Iterator[Entry]:
 
 
 def _box(class_: str, corner: float) -> Markup:
-    """Return a small box with the look of a CSS class, as a sign."""
+    """Return a sign for a kind of box: a small box with the CSS class of that kind."""
     return rect(class_, MIDDLE - 14, -7, 28, 14, corner)
 
 
 def _letters(written: str, class_: str) -> Markup:
-    """Return the letters `written` with the look of a CSS class, as a sign."""
+    """Return a sign for a kind of text: the letters `written` with the CSS class of that kind."""
     return element("text", text(written), class_=class_, x=MIDDLE, y=4)
 
 
 def _scale(marks: Sequence[str]) -> Markup:
-    """Return a strip of one or several colours, as a sign.
+    """Return a sign for the colours of boxes: a strip of one or several colours.
 
     `marks` contains the CSS class of each colour.
     """

@@ -199,7 +199,7 @@ def _dot(gradient: Tensor, factor: Tensor) -> Tensor:
 
 
 def _dot_into(gradient: Tensor, factor: Tensor) -> Tensor:
-    """Do what `_dot` does, with the same shapes, by in-place operations on a new tensor."""
+    """Return the same as `_dot`, computed in place if autograd does not record the operations."""
     total = gradient[0] * factor[0]
     for place in range(1, len(factor)):
         total.addcmul_(gradient[place], factor[place])
@@ -220,7 +220,7 @@ def _send_back(
 def _send_back_into(
     plan: Contraction, slot: int, value: Tensor, factor: Tensor, gradient: Tensor
 ) -> Tensor:
-    """Do what `_send_back` does, with the same arguments, by in-place operations on a new stack."""
+    """Return the same as `_send_back`, computed in place if autograd does not record."""
     out = gradient[: len(factor)] * value
     sums, left, right = StackViews(out), StackViews(factor), StackViews(gradient)
     add_products(sums, left, right, plan.table(slot, is_added=True))
@@ -228,7 +228,7 @@ def _send_back_into(
 
 
 def _multiply_into(plan: Contraction, one: Tensor, a: Tensor, two: Tensor, b: Tensor) -> Tensor:
-    """Do what `product` does, with the same arguments, by in-place operations on a new stack."""
+    """Return the same as `product`, computed by in-place operations on a new stack."""
     by_two, by_one = (common_shape(x.shape[1:], y.shape) for x, y in ((a, two), (b, one)))
     out = a.new_empty(plan.sizes[2], *common_shape(by_two, by_one))
     linear = out[: len(a)]

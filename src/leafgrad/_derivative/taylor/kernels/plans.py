@@ -121,7 +121,7 @@ class Degree:
 
 @dataclass(frozen=True, eq=False)
 class Power:
-    """The step from one power of the argument to the next.
+    """The plan for multiplying one power of the argument by the argument, for the next power.
 
     The coefficients of the d-th power below degree d are zero and not stored.
 
@@ -135,7 +135,10 @@ class Power:
 
     @cached_property
     def reach(self) -> int:
-        """The number of coefficients of the previous power that are needed."""
+        """The number of leading coefficients of the previous power that `step` multiplies.
+
+        The products with the other coefficients are all truncated.
+        """
         return max((1 + product.right for product in self.step.products), default=0)
 
     @cached_property

@@ -140,9 +140,10 @@ class StackViews(dict[Span, Tensor]):
         return part
 
     def scaled(self, span: Span, factor: Tensor) -> StackViews:
-        """Return views of the coefficients in `span` times a factor ``[*shape]``.
+        """Return views of the coefficients in `span`, each multiplied by a factor ``[*shape]``.
 
-        The keys are the same places as in this stack.
+        The new stack has only the coefficients in `span`. Each of them keeps its key: its place in
+        this stack.
         """
         stack = self[span] * factor
         found = StackViews(stack, _places(span, 1)[0])
@@ -175,7 +176,10 @@ class TracedCoefficients(StackViews):
         return torch.zeros_like(self.stack[0])
 
     def scaled(self, span: Span, factor: Tensor) -> StackViews:
-        """Return the coefficients in `span` times a factor ``[*shape]``, with the same keys."""
+        """Return the coefficients in `span`, each multiplied by a factor ``[*shape]``.
+
+        Each of them keeps its key, its place in this stack.
+        """
         found = TracedCoefficients(self.stack, self.size)
         found.update({place: self[place] * factor for place in _places(span, 1)})
         return found

@@ -29,9 +29,10 @@ def _index(step: Step, x: Series) -> Series:
 
 
 def indices_of(step: Step) -> list[Tensor | None]:
-    """Return the saved index ``[*places]`` of each axis, None for an axis without one.
+    """Return the saved indices of the axes, with None for an axis without one.
 
-    Masks of dtype uint8 are converted to bool.
+    An index contains positions along its axis, in the shape ``[*places]`` of all indices. A mask
+    can belong to several axes. Masks of dtype uint8 are converted to bool.
     """
     return [
         index.bool() if index is not None and index.dtype == torch.uint8 else index
@@ -40,9 +41,9 @@ def indices_of(step: Step) -> list[Tensor | None]:
 
 
 def number_places(indices: Sequence[Tensor | None]) -> tuple[list[int], list[Tensor]]:
-    """Return the axes that are indexed, and the integer index ``[*places]`` of each of them.
+    """Return the axes that are indexed, and the index ``[*places]`` of each of them.
 
-    A mask with n axes is converted to n such indices.
+    An index contains positions along its axis. A mask with n axes is converted to n such indices.
     """
     dims: list[int] = []
     numbers: list[Tensor] = []

@@ -24,7 +24,8 @@ from leafgrad._derivative.taylor.rule import Rule, Step
 from leafgrad._derivative.taylor.series import Series
 from leafgrad._derivative.taylor.unsupported import unsupported_if
 
-# The nodes in the graph of the backward of a copy or of a sum. They only move elements.
+# The nodes in the graph of the backward of a copy or of a sum. They only move elements, so the
+# probe's numbers arrive unchanged. If the graph has another node, the rule is not used.
 _PLACES_ALONE = {
     "AccumulateGrad",
     "AsStridedBackward0",

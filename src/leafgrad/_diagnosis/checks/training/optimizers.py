@@ -1,4 +1,4 @@
-"""Optimizers and modes that do not fit the model, and steps in the wrong order."""
+"""Find optimizers and modes that do not fit the model, and training steps in the wrong order."""
 
 import ast
 import sys
@@ -211,7 +211,11 @@ def _is_without_rate(group: dict[str, Any]) -> bool:
 
 @check("zero-grad-misplaced", "missing-zero-grad")
 def find_stale_gradients(situation: Situation) -> Iterator[Diagnosis]:
-    """Find steps after gradients were cleared, and steps that reuse gradients of an earlier one."""
+    """Find optimizer steps whose gradients were cleared, or include those of an earlier step.
+
+    In the first case, `zero_grad()` ran between the backward pass and the optimizer step. In the
+    second, it did not run after the earlier step.
+    """
     log, events = situation.log, situation.log.training
     if events.emptied is not None:
         step, zero = map(log.source_at, events.emptied[:2])
@@ -237,16 +241,15 @@ def _zero_grad_below(step: Source | None) -> tuple[Edit, ...]:
     """Return the edit that inserts ``optimizer.zero_grad()`` below ``optimizer.step()``."""
     match call_at(step):
         case ast.Call(func=ast.Attribute(value=receiver, attr="step"), args=args) if step:
-            optimizer = ast.unparse(
-                [*args, receiver][0]
-            )  # the argument in `scaler.step(optimizer)`
+            # In `scaler.step(optimizer)`, the optimizer is the argument.
+            optimizer = ast.unparse([*args, receiver][0])
             return insert(step, [f"{optimizer}.zero_grad()"], below=True)
     return ()
 
 
 @check("rounded-away")
 def find_updates_rounded_away(situation: Situation) -> Iterator[Diagnosis]:
-    """Find steps whose updates are too small to change parameters in half precision."""
+    """Find optimizer steps whose updates are too small to change half-precision parameters."""
     place, share = situation.log.training.rounded or (None, None)
     if share is not None:
         at = situation.log.source_at(place)
@@ -270,7 +273,7 @@ def find_clipping_of_scaled_gradients(situation: Situation) -> Iterator[Diagnosi
 
 @check("clip-after-step")
 def find_clipping_after_the_step(situation: Situation) -> Iterator[Diagnosis]:
-    """Find gradients that were clipped after the step that used them."""
+    """Find gradients that were clipped after the optimizer step that used them."""
     log = situation.log
     steps: list[Call] = []
     clips: list[tuple[Call, Call]] = []
@@ -295,7 +298,7 @@ def find_clipping_after_the_step(situation: Situation) -> Iterator[Diagnosis]:
 
 
 def _changes_input(write: Call, step: Call) -> bool:
-    """Return whether a recorded call writes to a tensor that a step read."""
+    """Return whether a recorded call writes to a tensor that an optimizer step read."""
     return any(one.value in step.inputs for one in write.writes)
 
 
