@@ -87,9 +87,11 @@ def update(catalogue: Catalog, said: list[str]) -> None:
                 catalogue.add(source, old.string, flags=flags, user_comments=before)
             else:
                 catalogue.add(source)
-    for message in catalogue:
+    for message in list(catalogue):
         if message.id and not message.fuzzy:
             message.user_comments = []
+        if not message.string and not re.search("[A-Za-z]{2}", str(message.id)):
+            catalogue.delete(message.id)  # a number in a table
 
 
 def plain(sentence: str) -> str:
