@@ -1,9 +1,9 @@
 """Compare the time of a compiled training step with derivatives with that of alternatives.
 
-A step is a forward pass, a derivative and a backward pass to the parameters. The table shows CPU
-milliseconds, and ratios to compiled leafgrad; both are medians over interleaved rounds. leafgrad,
-nested `torch.autograd.grad` and nested `torch.func.jvp` are compiled in the same way: the whole
-step, with its backward pass, is one graph of `torch.compile` with Inductor. Other columns are
+A training step is a forward pass, a derivative and a backward pass to the parameters. The table
+shows CPU milliseconds, and ratios to compiled leafgrad; both are medians over interleaved rounds.
+leafgrad, nested `torch.autograd.grad` and nested `torch.func.jvp` are compiled in the same way: the
+whole step, with its backward pass, is one graph of `torch.compile` with Inductor. Other columns are
 leafgrad with separate graphs for the forward and backward pass ("two"), leafgrad without
 compilation ("eager"), and JAX with `jax.jit`, in its own process.
 
@@ -127,7 +127,7 @@ def in_one(derivative: Derivative, model: nn.Module, x: Tensor) -> Run:
 
 
 def floor(derivative: Derivative, model: nn.Module, x: Tensor) -> Run:
-    """Return a function that runs only the matrix products and tanh calls of a step."""
+    """Return a function that runs only the matrix products and tanh calls of a training step."""
     return least(eager(derivative, model, x), AT_FLOOR)
 
 
@@ -191,7 +191,7 @@ class Jax:
         )
 
     def milliseconds(self) -> float:
-        """Run one step in the process and return its CPU time in milliseconds."""
+        """Run one training step in the process and return its CPU time in milliseconds."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         print(file=self.process.stdin, flush=True)

@@ -47,7 +47,8 @@ class Problem(NamedTuple):
 class Method(NamedTuple):
     """A training recipe.
 
-    Each optimizer runs `rounds` rounds in each window; the steps per round are in `STEPS`.
+    Each optimizer runs `rounds` rounds in each window; the optimizer steps per round are in
+    `STEPS`.
     """
 
     optimizers: tuple[str, ...] = ("adam", "lbfgs")
@@ -60,7 +61,7 @@ class Method(NamedTuple):
     is_hard: bool = False
 
 
-STEPS = {"adam": 100, "lbfgs": 70, "gauss-newton": 5}  # The number of steps per round.
+STEPS = {"adam": 100, "lbfgs": 70, "gauss-newton": 5}  # optimizer steps per round
 METHODS = {
     "Adam": Method(("adam",), 20),
     "Adam, then L-BFGS": Method(),
@@ -328,7 +329,7 @@ class Window:
                 if name == "gauss-newton":
                     self.gauss_newton(STEPS[name])
                     continue
-                if changes or number == 0:  # the history of L-BFGS is wrong if the loss changed
+                if changes or number == 0:  # if the loss changed, the history of L-BFGS is wrong
                     settings = {"max_iter": STEPS[name], "history_size": 50}
                     lbfgs = torch.optim.LBFGS(parameters, line_search_fn="strong_wolfe", **settings)
                 self.first_order(adam if name == "adam" else lbfgs, STEPS[name])

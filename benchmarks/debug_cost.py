@@ -58,7 +58,7 @@ def pinn() -> Step:
 
 
 def seconds(step: Step) -> float:
-    """Run one step and return its CPU time in seconds."""
+    """Run one training step and return its CPU time in seconds."""
     return timeit.timeit(step, time.process_time, number=1)
 
 

@@ -7,8 +7,8 @@ and `hessian`, with leafgrad's, and of the floor, which replays leafgrad's opera
 is the largest relative difference of residuals and gradients in double precision; the run fails if
 it exceeds 1e-6.
 
-The goal: no row slower than DeepXDE, and a median of 1.8 times as fast. If the floor makes that
-impossible, 1.25 times the floor is enough; each line shows which of the two applies.
+The goal: no row of the table slower than DeepXDE, and a median of 1.8 times as fast. If the floor
+makes that impossible, 1.25 times the floor is enough; each line shows which of the two applies.
 """
 
 import argparse

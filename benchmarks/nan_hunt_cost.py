@@ -74,7 +74,7 @@ WAYS: dict[str, Callable[[nn.Module, Tensor], None]] = {
 
 
 def seconds(way: Callable[[nn.Module, Tensor], None], model: nn.Module, batch: Tensor) -> float:
-    """Run one step and return its CPU time in seconds.
+    """Run one training step and return its CPU time in seconds.
 
     `way` runs the step.
     """

@@ -1,9 +1,9 @@
 """Replay only the operator calls of a training step, as a floor for its time.
 
 The calls are recorded once and then repeated from Python. Tensors are freed as early as in the
-step. Any time that the step takes beyond that is spent in its Python code. A call from Python takes
-about a microsecond longer than one from PyTorch's backward pass. So another sequence of operators
-may be faster than this floor if the step is small.
+training step. Any time that the step takes beyond that is spent in its Python code. A call from
+Python takes about a microsecond longer than one from PyTorch's backward pass. So another sequence
+of operators may be faster than this floor if the step is small.
 """
 
 from collections.abc import Callable

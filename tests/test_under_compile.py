@@ -156,7 +156,7 @@ def test_untraceable_call_runs_uncompiled_and_raises_with_fullgraph(step: Step) 
         whole(points())
 
 
-def test_compiled_step_with_derivative_and_backward_is_one_graph() -> None:
+def test_compiled_training_step_with_derivative_is_one_graph() -> None:
     if not hasattr(torch._dynamo.config, "trace_autograd_ops"):
         pytest.skip("here PyTorch compiles no call of torch.autograd.grad")
     parameters = [*MODEL.parameters()][:3]

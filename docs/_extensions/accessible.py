@@ -12,11 +12,11 @@ BETTER = {
     "<pre>": '<pre tabindex="0">',
     'text_html"><svg xmlns': 'text_html" tabindex="0"><svg xmlns',
     '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
-    # The caption of a table of contents is a heading, but has no level.
+    # The caption of a table of contents is a heading, but lacks the level that ARIA requires.
     '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
-    # The corner cell of a table is not a header.
+    # The corner cell of a table is empty, so it must not be a header.
     '<th class="head"><p></p></th>': '<td class="head"></td>',
-    # Screen readers would read the label instead of the summary's text.
+    # Screen readers would read the label instead of the summary's text, so drop it.
     '<summary aria-label="Toggle hidden content">': "<summary>",
 }
 FOLDED = {

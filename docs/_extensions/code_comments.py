@@ -89,7 +89,7 @@ def in_other_words(code: str, messages: Mapping[str, str]) -> str:
 class NoteComments(SphinxTransform):
     """Insert a `CodeComment` for each comment before its cell, so that Sphinx translates it."""
 
-    default_priority = 5  # Sphinx translates the page afterwards.
+    default_priority = 5  # This runs before Sphinx translates the page.
 
     def apply(self, **_: object) -> None:
         """Insert the `CodeComment` nodes in front of each cell's code."""

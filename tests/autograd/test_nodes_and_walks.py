@@ -344,7 +344,7 @@ def test_walk_to_a_leaf_returns_its_edge() -> None:
     assert traversal.walk_to(leaf(2), node_of(a)) == ({}, None)
 
 
-def test_numbered_output_is_number_of_node_and_output() -> None:
+def test_numbered_output_is_sequence_number_of_node_and_output_number() -> None:
     x = holding(1.0, 2.0) * 1
     first, second = map(_autograd.numbered_output, x.unbind())
     assert first is not None

@@ -223,7 +223,7 @@ def test_traceback_ends_with_the_report(tmp_path: Path) -> None:
 
 
 @pytest.mark.sweep
-def test_option_first_records_the_step_that_goes_wrong(tmp_path: Path) -> None:
+def test_option_first_records_the_training_step_that_goes_wrong(tmp_path: Path) -> None:
     code = TRAINING.replace("range(4)", "range(9)").replace(
         "square().mean()", "mul(step != 6).square().sum().sqrt()"
     )

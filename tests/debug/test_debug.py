@@ -55,7 +55,7 @@ def trainer() -> Trainer:
     return Trainer()
 
 
-def test_finding_is_printed_once_with_its_step(
+def test_finding_is_printed_once_with_its_training_step(
     trainer: Trainer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     last, first = trainer.model[2], trainer.model[0]
@@ -66,7 +66,7 @@ def test_finding_is_printed_once_with_its_step(
     assert printed.out == ""
 
 
-def test_finding_of_the_second_step_is_reported(
+def test_finding_of_the_second_training_step_is_reported(
     trainer: Trainer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trainer.optimizer, "zero_grad", lambda: None)
@@ -106,7 +106,7 @@ def test_error_in_backward_carries_the_report(trainer: Trainer) -> None:
     assert "|         hidden.add_(1)" in note
 
 
-def test_error_in_backward_of_a_later_step_carries_the_report(trainer: Trainer) -> None:
+def test_error_in_backward_of_a_later_training_step_carries_the_report(trainer: Trainer) -> None:
     with pytest.raises(RuntimeError) as raised:
         trainer.run(lambda step: hidden_changed_in_place(trainer, changes=step == 6))
     (note,) = raised.value.__notes__

@@ -125,7 +125,7 @@ def test_derivative_of_a_derivative_is_computed_as_one_of_higher_order(asked: As
     assert asked.orders == [[(1, 0), (0, 1)], [(1, 1)], [(2, 0)], [(3, 1)], [(0, 1)]]
 
 
-def test_next_step_computes_requests_of_last_step_in_one_call(asked: Asked) -> None:
+def test_training_step_computes_requests_of_previous_step_in_one_call(asked: Asked) -> None:
     grad = patched()
     for step in range(2):
         asked.orders.clear()
@@ -142,7 +142,7 @@ def test_next_step_computes_requests_of_last_step_in_one_call(asked: Asked) -> N
         assert asked.orders == (first if step == 0 else [[(0, 1), (2, 0), (4, 0)]])
 
 
-def test_step_with_other_first_request_computes_only_what_it_requests(asked: Asked) -> None:
+def test_training_step_with_other_first_request_computes_only_its_requests(asked: Asked) -> None:
     grad = patched()
     for orders in ([0, 1], [1]):
         x = points()
@@ -154,7 +154,7 @@ def test_step_with_other_first_request_computes_only_what_it_requests(asked: Ask
     assert asked.orders == [[(2, 0)], [(0, 2)], [(0, 2), (2, 0)], [(0, 0, 1)]]
 
 
-def test_several_outputs_in_one_step_get_their_own_derivatives() -> None:
+def test_several_outputs_in_one_training_step_get_their_own_derivatives() -> None:
     grad = patched()
     for _ in range(2):
         x = points()

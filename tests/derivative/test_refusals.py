@@ -207,7 +207,7 @@ def test_error_about_sliced_inputs_precedes_error_about_order(
         pytest.param(lambda x: x[:, ::2], id="every other column of all"),
     ],
 )
-def test_view_that_outputs_do_not_use_is_refused(take: Callable[[Tensor], Tensor]) -> None:
+def test_tensor_view_that_outputs_do_not_use_is_refused(take: Callable[[Tensor], Tensor]) -> None:
     points = table(columns=4)
     inputs = take(points)
     outputs = points.prod(dim=1)[: inputs.shape[0]]

@@ -161,7 +161,7 @@ def test_proof_distinguishes_masks_cloned_by_saved_tensor_hooks() -> None:
         assert is_proven(APART["rows over rows"], rows(5, 2))
 
 
-def test_lstm_keeps_rows_independent_but_mixes_steps() -> None:
+def test_lstm_keeps_rows_independent_but_mixes_time_steps() -> None:
     layer = nn.LSTM(2, 3)
     x = torch.rand(5, 2, requires_grad=True)
     if "Mkldnn" not in str([node.name for node in trace_graph(layer(x[None])[0]).nodes]):

@@ -380,7 +380,7 @@ def test_write_in_a_closure_is_not_attributed_to_the_optimizer_step() -> None:
     assert None in writes
 
 
-def test_detach_is_suggested_only_for_a_state_carried_over_a_step() -> None:
+def test_detach_is_suggested_only_for_state_carried_to_next_training_step() -> None:
     model = nn.Linear(2, 2)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with record() as recording:

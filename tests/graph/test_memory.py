@@ -29,7 +29,7 @@ def prose(kept: GraphMemory) -> str:
     return " ".join(str(kept).split())
 
 
-def test_views_count_once_with_their_whole_storage() -> None:
+def test_tensor_views_count_once_with_their_whole_storage() -> None:
     first, second = leaf(4).sin().split(2)
     kept = memory(first * second)
     assert (kept.total.tensor_bytes, kept.total.storage_bytes) == (8 + 8 + 16, 16 + 16)

@@ -337,7 +337,7 @@ def test_text_of_folded_modules_has_range_of_norms_per_module() -> None:
     assert f" {norms[0]:.2g} to {norms[-1]:.2g} " in row
 
 
-def test_row_of_module_names_first_nonfinite_value_and_gradient() -> None:
+def test_table_row_of_module_names_first_nonfinite_value_and_gradient() -> None:
     model = nn.Sequential(*[nn.Linear(4, 4) for _ in range(20)])
     with torch.no_grad():
         model.get_parameter("7.weight").fill_(math.nan)

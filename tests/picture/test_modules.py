@@ -146,6 +146,6 @@ def test_unknown_module_is_refused_with_known_ones() -> None:
 
 
 @pytest.mark.parametrize("fold", [1, (), [1], b"*", {"a": 1, 2: 3}], ids=repr)
-def test_fold_of_invalid_type_is_refused(fold: object) -> None:
+def test_argument_fold_of_invalid_type_is_refused(fold: object) -> None:
     with pytest.raises(TypeError, match="fold must be True, False, None, the path of a module"):
         polynomial().to_svg(fold=fold)  # type: ignore[arg-type]

@@ -51,7 +51,7 @@ def test_page_has_views_and_links_in_the_requested_direction(direction: Any) -> 
         assert len(view["opens"]) == len(view["heat"]["class"]["marks"])
 
 
-def test_classes_keep_their_colours_in_all_views() -> None:
+def test_classes_keep_their_colours_in_all_pictures_of_a_page() -> None:
     hues: dict[str, set[str]] = {}
     for view in views(traced(Language()).to_html()):
         for marks, name in view["heat"]["class"]["legend"]:
@@ -60,7 +60,7 @@ def test_classes_keep_their_colours_in_all_views() -> None:
     assert all(len(marks) == 1 for marks in hues.values())
 
 
-def test_box_of_module_opens_view_of_this_module() -> None:
+def test_box_of_module_opens_picture_of_this_module() -> None:
     page = traced(Language()).to_html()
     known, (overview, _, *inner) = facts(page), views(page)
     titles = [title for title, _ in known["modules"]]
@@ -102,7 +102,7 @@ def test_too_large_folded_graph_is_refused() -> None:
         trace_graph(leaves).to_html()
 
 
-def test_too_large_full_view_is_left_out() -> None:
+def test_too_large_picture_of_all_nodes_is_left_out() -> None:
     y = torch.ones(2, requires_grad=True)
     for _ in range(3001):
         y = y.sin()
@@ -112,7 +112,7 @@ def test_too_large_full_view_is_left_out() -> None:
     assert message("page.hint-folded", nodes=3003, most=600) in page
 
 
-def test_modules_of_too_large_graph_have_views(deep: GraphTrace) -> None:
+def test_modules_of_too_large_graph_have_their_own_pictures(deep: GraphTrace) -> None:
     page = deep.to_html()
     assert len(deep.nodes) > 3000
     titles = [title for title, _ in facts(page)["modules"]]

@@ -216,7 +216,7 @@ MARKS = (
 PAINT = "(color.value = '{}', color.dispatchEvent(new Event('change')))"
 
 
-def test_colours_apply_to_each_view(opened: Opened) -> None:
+def test_colours_apply_to_each_picture_of_a_page(opened: Opened) -> None:
     page = opened(traced(Language(), gradients=True).to_html())
     for which in ("class", "bytes", "gradient"):
         page.ask(PAINT.format(which))

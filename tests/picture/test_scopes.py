@@ -55,7 +55,7 @@ def beyond(scope: Scope, side: str) -> list[str]:
     return [box.name for box in boxes if bool(box.targets) is (side == "user")]
 
 
-def test_modules_of_several_nodes_have_views() -> None:
+def test_modules_of_several_nodes_have_their_own_pictures() -> None:
     found = scopes_of(traced(Language(2)))
     assert [*found][:4] == ["embed", "blocks.0", "blocks.1", "head"]
     assert {"blocks.1.attend", "blocks.1.perceptron.0"} < {*found}
@@ -66,7 +66,7 @@ def test_modules_of_several_nodes_have_views() -> None:
     assert found["blocks.1"].title == "blocks.1: Block"
 
 
-def test_view_of_module_has_inner_modules_and_own_nodes() -> None:
+def test_picture_of_module_has_inner_modules_and_own_nodes() -> None:
     scope = scopes_of(traced(Language(3)))["blocks.1"]
     assert [box.name for box in inside(scope)] == [
         "AddBackward0",
@@ -78,7 +78,7 @@ def test_view_of_module_has_inner_modules_and_own_nodes() -> None:
     ]
 
 
-def test_view_of_module_has_its_neighbours() -> None:
+def test_picture_of_module_has_its_neighbours() -> None:
     found = scopes_of(traced(Language(3)))
     assert beyond(found["blocks.1"], "user") == ["blocks.2: Block"]
     assert beyond(found["blocks.1"], "input") == ["blocks.0: Block"]
@@ -98,7 +98,7 @@ def test_neighbours_of_module_are_not_linked_to_each_other() -> None:
                     assert not any("beyond" in boxes[target].rect.kind for target in box.targets)
 
 
-def test_view_of_module_has_all_of_its_calls() -> None:
+def test_picture_of_module_has_all_of_its_calls() -> None:
     scope = scopes_of(recorded(Twice(), 1, 2))["inner"]
     assert len(inside(scope)) == 4  # a linear layer and its activation, twice
     assert beyond(scope, "user") == ["SumBackward0", "AddBackward0", "ExpBackward0"]
@@ -115,7 +115,7 @@ def test_leaf_from_outside_is_drawn_within_the_node_that_uses_it() -> None:
     assert leaves == ["leaf 0.0.bias (2,)", "leaf leaf (1, 2)", "leaf 0.0.weight (2, 2)"]
 
 
-def test_graph_without_modules_has_no_views() -> None:
+def test_graph_without_modules_has_no_pictures_of_modules() -> None:
     assert scopes_of(pinn()) == {}
 
 
@@ -161,7 +161,7 @@ class Slope(nn.Sequential):
         return torch.autograd.grad(value.sum(), points, create_graph=True)[0]
 
 
-def test_derivative_computed_inside_a_module_has_a_view() -> None:
+def test_derivative_computed_inside_a_module_has_a_picture() -> None:
     model = Slope(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1))
     with record() as recording:
         slopes = model(torch.rand(3, 2, requires_grad=True))

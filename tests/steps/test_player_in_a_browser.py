@@ -55,7 +55,7 @@ def test_player_requests_nothing_and_starts_before_first_step(
     assert (page.ask(SHOWN), page.ask(COUNT)) == ([], "0 of 15")
 
 
-def test_next_button_shows_each_step(opened: Opened, classic: BackwardSteps) -> None:
+def test_next_button_shows_each_step_of_the_player(opened: Opened, classic: BackwardSteps) -> None:
     page = opened()
     told = []
     for _ in classic.steps:
@@ -72,7 +72,7 @@ def test_next_button_shows_each_step(opened: Opened, classic: BackwardSteps) -> 
     assert page.ask(COUNT) == "15 of 15"
 
 
-def test_keys_move_between_steps(opened: Opened) -> None:
+def test_keys_move_between_steps_of_the_player(opened: Opened) -> None:
     page = opened()
     page.ask(f"{button('next')}.focus()")
     page.key("ArrowRight")
@@ -110,7 +110,7 @@ def deep() -> BackwardSteps:
     return trace_graph(loss, names=model, gradients=True).steps()
 
 
-def test_box_of_each_step_is_visible_on_phone(opened: Opened, deep: BackwardSteps) -> None:
+def test_box_of_each_player_step_is_visible_on_phone(opened: Opened, deep: BackwardSteps) -> None:
     page = opened(390, 844, deep.to_html())
     inside = (
         "(box => frame => box.top >= frame.top"

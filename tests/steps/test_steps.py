@@ -161,7 +161,7 @@ def test_steps_without_gradients_are_refused() -> None:
         trace.steps()
 
 
-def test_more_than_a_thousand_steps_are_refused() -> None:
+def test_player_with_more_than_a_thousand_steps_is_refused() -> None:
     y = x = number(1.0)
     for _ in range(499):
         y = y.sin()

@@ -129,7 +129,7 @@ PLANS = st.lists(
 
 @settings(max_examples=60, deadline=None)
 @given(PLANS)
-def test_order_and_gradients_match_backward(plan: list[tuple[int, int, int]]) -> None:
+def test_order_of_nodes_and_gradients_match_backward(plan: list[tuple[int, int, int]]) -> None:
     leaves = [number(0.5), number(1.5), number(-0.25)]
     made = [*leaves]
     for operation, one_place, other_place in plan:

@@ -465,7 +465,7 @@ def chain(operations: list[str]) -> GraphTrace:
     return trace_graph(y, recording=recording, values=True)
 
 
-def test_row_of_folded_nonfinite_node_is_marked() -> None:
+def test_table_row_of_folded_nonfinite_node_is_marked() -> None:
     repeated = chain(["neg"] * 40)
     marked = [line for line in str(repeated).splitlines() if "infinity from node 40" in line]
     assert [line.split()[0] for line in marked] == ["LogBackward0"]

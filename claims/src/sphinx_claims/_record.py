@@ -1,4 +1,7 @@
-"""The records of executed steps: their outputs, checks and problems."""
+"""The records of executed steps: their outputs, checks and problems.
+
+A step of a page is a cell, an example or an expression in a sentence.
+"""
 
 import dataclasses
 from typing import Any, Self

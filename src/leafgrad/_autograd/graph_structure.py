@@ -72,7 +72,7 @@ class GraphStructure:
         self.successors: dict[int, tuple[int, ...]] = {}
 
     def add(self, tensor: torch.Tensor) -> int:
-        """Add the graph behind a tensor, as far as it is new, and return the tensor's number."""
+        """Add the graph behind a tensor, as far as it is new. Return its `number_of(tensor)`."""
         node = plain(_source(tensor), "grad_fn")
         ahead = [] if node is None else [node]
         while ahead:

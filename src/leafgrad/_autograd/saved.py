@@ -156,8 +156,8 @@ def _as_compiled(node: Node, slots: list[Slot]) -> Iterator[Slot]:
 class _Slots(dict[type, tuple[tuple[str, str, str], ...]]):
     """A cache of the slots of each node type: raw attribute, unpacking attribute, short name.
 
-    Only PyTorch's own types are cached, because they exist forever. Custom functions share an
-    entry.
+    A slot is a place in which a node saves a tensor. Only PyTorch's own types are cached, because
+    they exist forever. Custom functions share an entry.
     """
 
     def __missing__(self, kind: type) -> tuple[tuple[str, str, str], ...]:

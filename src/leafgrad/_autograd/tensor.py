@@ -276,7 +276,7 @@ def _nested_extent(tensor: torch.Tensor, dim: int) -> int | str:
 
 
 # CPython discards a warning before it reaches any filter if `__name__` of the warning code is None.
-# This way, no thread's filters, registries or recorders change.
+# So this function reads without a warning, and no thread's filters, registries or recorders change.
 _read_without_warning = FunctionType(
     (lambda attribute, tensor: attribute.__get__(tensor)).__code__, {"__name__": None}
 )

@@ -13,8 +13,8 @@ class FiniteCheck:
     """A cheap check of tensors for NaN and infinity, for every training step.
 
     On a CPU the answer is immediate. On an accelerator, the norm is copied in the background and
-    read at a later step. It is the maximum norm, which does not overflow; on a CPU it would take
-    seven times as long as the Euclidean norm.
+    read in a later training step. It is the maximum norm, which does not overflow; on a CPU it
+    would take seven times as long as the Euclidean norm.
     """
 
     def __init__(self) -> None:

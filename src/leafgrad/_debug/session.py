@@ -39,7 +39,7 @@ from leafgrad._messages import message
 from leafgrad._record.record import Recording, record
 
 STEPS = 3
-"""The number of recorded steps; the third shows what the first two left behind."""
+"""The number of recorded training steps; the third shows what the first two left behind."""
 MOST_PASSES = 12
 """The maximum number of diagnosed passes; a program without optimizers has no steps."""
 MOST_RECORDINGS = 5
@@ -54,10 +54,10 @@ PLAIN = {"retain_graph", "create_graph"}
 
 
 class StepReport(NamedTuple):
-    """A report on one step.
+    """A report on one training step.
 
     Attributes:
-        step: The number of the step, from 1.
+        step: The number of the training step, from 1.
         report: What `diagnose` found in it.
     """
 
@@ -70,7 +70,7 @@ class Session:
 
     Attributes:
         reports: The reports so far.
-        step: The number of the running step; a step ends when an optimizer has stepped.
+        step: The number of the running training step, which ends when an optimizer has stepped.
         backward_count: The number of backward passes that began.
         notes: Notes to show if no problem was found.
     """
@@ -83,7 +83,7 @@ class Session:
         *,
         is_quiet: bool = False,
     ) -> None:
-        """Prepare to record from step `first` on."""
+        """Prepare to record from the training step number `first` on."""
         self.model = model
         self.optimizers = [*optimizers]
         self.first = first
@@ -190,14 +190,15 @@ class Session:
             self._stop_recording()
         elif self._wants_recording:
             self._wants_recording = False
-            # After a step with NaN in a parameter, all later steps would show nothing but NaN.
+            # After an optimizer step that left NaN in a parameter, all later steps would show
+            # nothing but NaN, so they are not recorded.
             if all_finite(parameters_of([optimizer]).values()):
                 self._start_recording()
         elif self.step >= self.first and (not self._recordings or is_new):
             self._start_recording()  # a new optimizer begins another part of the training
 
     def _note_not_finite(self, loss: Any = None, optimizer: Optimizer | None = None) -> None:
-        """Report a loss or gradients that stopped being finite, and record the next steps.
+        """Report a loss or gradients that stopped being finite; record the next training steps.
 
         Pass the `loss`, or the `optimizer` whose gradients are not finite.
         """

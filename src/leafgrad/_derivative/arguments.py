@@ -127,8 +127,8 @@ def _axes_cure(shape: tuple[int, ...], batch: tuple[int, ...]) -> str:
 
 
 # A Taylor pass has one coefficient per derivative and multiplies every pair of them. Planning the
-# products of 1000 coefficients takes half a minute, and of 2000 eight times as long. A Hessian in
-# forty columns has about 1000 second derivatives.
+# products of 1000 coefficients takes half a minute, and of 2000 eight times as long. So the limit
+# is 1000, enough for a Hessian in forty columns.
 MOST_DERIVATIVES = 1000
 
 

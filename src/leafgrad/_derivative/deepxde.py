@@ -154,7 +154,7 @@ class _Derivatives:
         # Keys are ids of tensors, which the sources keep alive.
         self._sources: dict[int, _Source] = {}
         self._met: list[_Outputs] = []
-        self._plans: list[list[MultiIndex]] = []  # for each output, the orders of the previous step
+        self._plans: list[list[MultiIndex]] = []  # per output: orders of the last training step
 
     def jacobian(
         self, ys: Tensor, xs: Tensor, i: int | None = None, j: int | None = None
@@ -183,7 +183,7 @@ class _Derivatives:
         return self._take(source, [column.by(i).by(j)])
 
     def clear(self) -> None:
-        """Drop all tensors, but keep the list of requested orders for the next step."""
+        """Drop all tensors, but keep the list of requested orders for the next training step."""
         if self._met:
             self._plans = [list(outputs.asked) for outputs in self._met]
         self._inputs, self._sources, self._met = None, {}, []

@@ -298,7 +298,7 @@ class DerivativeProblem(NamedTuple):
         """
         outputs, inputs, is_first = self.outputs, self.inputs, max(map(sum, orders)) == 1
         parts = self.joined.parts if self.joined else (inputs,)
-        # In compiled code, a plan would turn sizes into constants.
+        # In compiled code, a plan would turn sizes into constants, so none is used.
         if self.method != "auto" or torch.compiler.is_compiling():
             return None
         if not may_be_nested(outputs, parts, self.axes.batch.numel()):
@@ -319,7 +319,7 @@ class DerivativeProblem(NamedTuple):
             return None
         derivatives, first = found
         if is_shared and first is not None and first.grad_fn is not None:
-            for order in orders:  # Callers must not get views.
+            for order in orders:  # Copy views, because a caller may write into its result.
                 if _autograd.base(derivatives[order]) is not None:
                     derivatives[order] = derivatives[order].clone()
                 remember(source, inputs, what, first, derivatives[order])

@@ -29,7 +29,7 @@ from leafgrad._messages import message
 Answer = TypeVar("Answer")
 
 # The number of nodes for order eight of a network with a dozen layers. The next order would take
-# minutes, and the saved tensors would exhaust memory.
+# minutes, and the saved tensors would exhaust memory. So a larger graph raises an error.
 MOST_NODES = 200_000
 
 

@@ -1,5 +1,8 @@
 """How each kind of node passes row dependence from the inputs of its operation to the results.
 
+The row dependence of a tensor says which rows of the inputs (points of the batch) each of its
+elements depends on.
+
 A *kind* is the set of all autograd nodes with the same name, such as ``MulBackward0``. The
 *behaviour* of a kind is a function that takes a `Site` (a node, and the input rows that its
 operation's inputs depend on) and returns the input rows that each result depends on. They are
@@ -173,7 +176,7 @@ def _mix_all(site: Site) -> Results:
 
 
 def _share(rows: Rows, ndim: int) -> Rows:
-    """Return the rows of one element that depends on all elements of an input.
+    """Return the row dependence of one element that depends on all elements of an input.
 
     They have `ndim` axes of size 1, so they broadcast to all elements of the result.
     """
@@ -479,7 +482,8 @@ def _cat(site: Site) -> Results:
         parts = [rows and rows.move_axes(order) for rows in parts]
     present = [rows for rows in parts if rows]
     if any(rows.ndim != ndim for rows in present):
-        return []  # `torch.cat` accepts an empty vector among tensors of any shape.
+        # The axes do not match: `torch.cat` accepts an empty vector among tensors of any shape.
+        return []
     together = join([rows.join_along([dim]) for rows in present])
     if all(rows.is_alike_along([dim]) for rows in present) and not isinstance(
         together.span, Tensor

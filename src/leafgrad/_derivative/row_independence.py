@@ -381,8 +381,8 @@ class _Walk:
         ]
         present = [gradient for _, gradient in pairs if gradient is not None]
         is_custom = _autograd.forward_class(site.node) is not None
-        if len(present) < len(pairs) and not is_custom:  # An input got no gradient.
-            return []
+        if len(present) < len(pairs) and not is_custom:
+            return []  # An input got no gradient, so the graph does not show its rows.
         if any(gradient.shape != rows.shape for rows, gradient in pairs if gradient is not None):
             return []
         if not _is_linear(sent, present):

@@ -127,7 +127,7 @@ def make_plan(
     widths: tuple[int, ...] = (axes.columns,)
     seeds: Known = {path.start: label_batch(proof.inputs.shape, batch)}
     nodes = [*path.nodes]
-    if joined is not None:  # The first node splits the joined inputs into parts.
+    if joined is not None:  # The first node splits the joined inputs into parts, so skip it.
         has_columns = joined.pieces[0].dim() == joined.whole.dim()
         widths = tuple(piece.shape[-1] if has_columns else 1 for piece in joined.pieces)
         cut, *nodes = nodes

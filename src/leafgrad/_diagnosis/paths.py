@@ -67,8 +67,8 @@ class Paths:
 
         - It is a guess: a tensor was converted to a Python number, and no later call is known to
           have used exactly this number.
-        - It belongs to an earlier step: the values that lost their graph are older than the last
-          write to the tensor or the last backward pass that freed its graph.
+        - It belongs to an earlier training step: the values that lost their graph are older than
+          the last write to the tensor or the last backward pass that freed its graph.
         - It copied weights, as `state_dict()` and `deepcopy()` do.
         """
         state, storage = self.flow.states[number], _autograd.storage_identity(tensor) or 0

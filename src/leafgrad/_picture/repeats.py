@@ -110,7 +110,7 @@ def _best_run(
 
 
 def _periods(labels: Sequence[Hashable]) -> set[int]:
-    """Return candidate periods: 1, and the most frequent distances between equal vertices.
+    """Return candidate periods (lengths of one copy): 1, and frequent distances of equal vertices.
 
     `labels` has a value for each vertex; equal vertices have equal values.
     """
@@ -146,7 +146,8 @@ def _number_equals(things: Sequence[Hashable]) -> list[int]:
 def _stretches(vertices: Sequence[Vertex], period: int) -> Iterator[Stretch]:
     """Yield the longest stretches that equal the stretch one period later, as start and length.
 
-    A stretch ends where its copies would share a target inside the run.
+    A stretch is a part of the sequence of vertices. The period is the length of one copy. A stretch
+    ends where its copies would share a target inside the run.
     """
     first, beyond = 0, inf
     for place, (vertex, other) in enumerate(zip(vertices, vertices[period:], strict=False)):

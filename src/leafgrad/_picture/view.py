@@ -85,7 +85,7 @@ def read_paths(fold: Any) -> Collection[str]:
 
 
 class Viewer:
-    """Makes views of one graph, and computes what they share only once.
+    """Makes views of one graph: the boxes of its pictures. Data that views share is cached.
 
     Attributes:
         graph: The graph, with a node for each input.
@@ -105,7 +105,7 @@ class Viewer:
 
     @cached_property
     def leaves(self) -> Mapping[int | None, TracedNode]:
-        """The leaves that a fold draws inside other boxes, by index."""
+        """The leaves that a folded picture draws inside other boxes, by index."""
         return {leaf.index: leaf for leaf in self.graph.leaves if leaf.index not in self.roots}
 
     @cached_property
@@ -127,7 +127,7 @@ class Viewer:
         return users
 
     def in_full(self) -> View:
-        """Return a view of every node."""
+        """Return a view in which each node has its own box."""
         return self.view([ModuleBox(nodes=(node,)) for node in self.graph.nodes], is_folded=False)
 
     def by_module(self) -> View | None:
@@ -236,7 +236,7 @@ class Viewer:
 
 
 def _links(parts: Sequence[ModuleBox]) -> list[list[Link]]:
-    """Return for each part its edges to other parts.
+    """Return for each part (the nodes of one box) its edges to other parts.
 
     Of a part outside the shown module, only the edges into the module count.
     """

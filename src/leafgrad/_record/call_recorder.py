@@ -306,13 +306,13 @@ class CallRecorder(TorchFunctionMode):
 
 
 class Step(NamedTuple):
-    """A running step of a built-in optimizer.
+    """A running `step()` call of a built-in optimizer.
 
     Attributes:
-        frame: The frame of the step.
+        frame: The frame of the call.
         versions: The parameters and gradients, each with its version before the step.
         values: The values of these tensors on the tape, and of those that require grad.
-        site: The context of the step, with its line.
+        site: The context of the call, with its line.
         short: The half-precision parameters, each with a copy from before the step.
     """
 
@@ -323,7 +323,7 @@ class Step(NamedTuple):
     short: list[tuple[ref[Tensor], Tensor]]
 
     def is_running(self) -> bool:
-        """Check whether the step is still on the call stack of this thread."""
+        """Check whether the optimizer step is still on the call stack of this thread."""
         frame = currentframe()
         while frame is not None and frame is not self.frame:
             frame = frame.f_back

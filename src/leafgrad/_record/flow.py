@@ -119,6 +119,9 @@ class State:
 class Flow:
     """The states of all values on a tape, each after its sources.
 
+    A state is the content of a tensor between two writes. Its sources are the states from which it
+    was computed. An exit is a state that was converted to a Python number or an array.
+
     Attributes:
         states: The states, by number.
         exits: The numbers of the states that were converted to Python numbers or arrays.

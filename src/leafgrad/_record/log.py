@@ -137,7 +137,7 @@ class Log:
     def note_content(self, number: int, tensor: torch.Tensor) -> None:
         """Store a summary of a tensor that shares memory with an array, if its values changed.
 
-        `number` is the sequence number at this time.
+        `number` is the sequence number of the next node.
         """
         found = summary_of(_autograd.as_row(tensor))
         new = _autograd.storage_reference(tensor), [(number, found)]
@@ -204,12 +204,12 @@ class Log:
         return tuple(source for source in found if source is not None)
 
     def source_of(self, number: int) -> Source | None:
-        """Return the line that created the node with this number; None if unknown."""
+        """Return the line that created the node with this sequence number; None if unknown."""
         call = find_call(self.tape.calls, number)
         return None if call is None else self.source_at(call.place)
 
     def source_at(self, place: Place | None) -> Source | None:
-        """Return the source line of a place, from a cache if it was read before.
+        """Return the source line of a place in the code, from a cache if it was read before.
 
         Both are None if the line is unknown.
         """
@@ -230,7 +230,7 @@ class Log:
         return paths_of(calls, self.outermost, roots)
 
     def module_of(self, number: int) -> ModuleCall | None:
-        """Return the innermost module that ran when the node with this number was created.
+        """Return the innermost module that ran when the node with this sequence number was created.
 
         Return None if no module ran.
         """

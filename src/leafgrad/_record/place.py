@@ -101,7 +101,7 @@ def switch_of(frame: FrameType | None) -> tuple[str | None, bool]:
 
 
 def source_at(place: Place | None) -> Source | None:
-    """Return the file, line and function of a place; None if there is no place."""
+    """Return the file, line and function of a place in the code; None if there is no place."""
     if place is None:
         return None
     code, instruction, library = place

@@ -128,7 +128,7 @@ class Tape:
 
     Attributes:
         calls: The calls.
-        values: The newest value for each `id` of a tensor.
+        values: The newest `Value` for each `id` of a tensor.
         structure: The graphs that were built by unrecorded code.
         arrays: The tensors that share memory with an array, by memory address.
         has_exits: Whether a tensor was converted to a Python number or an array.
@@ -145,12 +145,12 @@ class Tape:
         self.next_number: int = number
 
     def value_of(self, tensor: Tensor) -> Value | None:
-        """Return the value of a tensor on the tape, or None if no call used it."""
+        """Return the `Value` that stands for a tensor on the tape, or None if no call used it."""
         value = self.values.get(id(tensor))
         return value if value is not None and value() is tensor else None
 
     def read(self, tensors: Iterable[Tensor]) -> tuple[list[Value], list[Value]]:
-        """Return the values of the input tensors of a call, and of the inputs that require grad."""
+        """Return a `Value` for each input of a call, and those of the inputs that require grad."""
         inputs: list[Value] = []
         graphs: list[Value] = []
         is_enabled = torch.is_grad_enabled()
@@ -171,7 +171,7 @@ class Tape:
         return value
 
     def _note_unseen_graph(self, value: Value, tensor: Tensor) -> Value:
-        """Return a new value for a tensor that got a graph from unrecorded code."""
+        """Return a new `Value` for a tensor that got a graph from unrecorded code."""
         made = self._add(tensor)
         made.has_graph = True
         made.number = self.structure.add(tensor)
@@ -189,7 +189,7 @@ class Tape:
         *,
         is_unseen: bool,
     ) -> tuple[list[Value], list[Value]]:
-        """Return the values of the output tensors of a call, and of the outputs with a graph.
+        """Return a `Value` for each output tensor of a call, and those of outputs with a graph.
 
         Args:
             tensors: The output tensors.

@@ -14,7 +14,7 @@ from leafgrad._graph.nodes import Source
 from leafgrad._record.place import Place
 
 MOST_GRADIENTS = 20
-"""The number of gradients per optimizer that are compared from step to step."""
+"""The number of gradients per optimizer that are compared between its steps."""
 
 
 FEW = 0.5
@@ -26,7 +26,7 @@ class Mistake(NamedTuple):
     Attributes:
         step: The place of the optimizer step.
         other: The place that reset the gradients before it, or that accumulated into them.
-        in_closure: Whether `other` is in a closure that the step called.
+        in_closure: Whether `other` is in a closure that the optimizer step called.
     """
 
     step: Place | None
@@ -42,10 +42,10 @@ class TrainingEvents:
     """The mistakes in the order of training events.
 
     Attributes:
-        accumulated: A step whose gradients still contain the gradients of the step before.
-        emptied: A step whose gradients were reset between the backward pass and the step.
-        rounded: A step that changed only a small share of the half-precision parameters, and that
-            share.
+        accumulated: An optimizer step whose gradients still contain those of the previous one.
+        emptied: An optimizer step whose gradients were reset between the backward pass and it.
+        rounded: An optimizer step that changed only a small share of the half-precision parameters,
+            and that share.
         unscaled: The place where `GradScaler` unscaled, and the line of the last write before.
     """
 
@@ -97,13 +97,14 @@ class TrainingEvents:
     def note_rounding(
         self, place: Place | None, pairs: Iterable[tuple[Tensor | None, Tensor]]
     ) -> None:
-        """Record how few parameter values a step changed, if it changed fewer than half.
+        """Record how few parameter values an optimizer step changed, if fewer than half.
 
         Rounding to half precision may undo an update. Only values with a nonzero gradient count.
 
         Args:
             place: The place in the code of the optimizer step.
-            pairs: Each parameter after the step, None if it was deleted, and a copy from before.
+            pairs: Each parameter after the optimizer step, None if it was deleted, and a copy from
+                before.
         """
         moved = wanted = 0
         for now, before in pairs:

@@ -91,7 +91,8 @@ class ValueRecorder(TorchFunctionMode):
         """Record the non-finite arguments of a call, unless a recorded call produced one of them.
 
         They are leaves, or results that unrecorded code has changed since. Tensors that the call
-        itself wrote into do not count. `start` is the sequence number before the call.
+        itself wrote into do not count. `start` is the sequence number of the next
+        node before the call.
         """
         given = {
             id(number): Given(f"{NUMBER}{number} in {name_of(func)}", lambda: None)

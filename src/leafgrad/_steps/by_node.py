@@ -1,4 +1,4 @@
-"""The steps of a traced pass: one for each value, and one for each gradient along an edge."""
+"""The steps that the player shows: one for each value, and one for each gradient on an edge."""
 
 from collections.abc import Iterator
 
@@ -44,7 +44,7 @@ def _backward(graph: Graph) -> Iterator[tuple[Step, Sign]]:
 
 
 def _step(kind: Kind, node: TracedNode, sentence: str, edge: int | None = None) -> Step:
-    """Return a step at a node.
+    """Return a step of the player: what happens at a node.
 
     `kind` is what the step does. `edge` is the number of the edge that it uses; None if it uses
     none.
@@ -68,7 +68,7 @@ def _along(edge: TracedEdge, graph: Graph, arrow: int) -> Sign:
 
 
 def _numbers(node: TracedNode, style: str) -> Iterator[Writing]:
-    """Yield the lines that the player writes into a node's box.
+    """Yield the lines of numbers that the player writes into a node's box in the picture.
 
     The style ``"value"`` selects the node's value, ``"grad"`` its gradient.
     """

@@ -1,4 +1,4 @@
-"""The stepper: a picture of a graph, buttons, and the sentence of the current step."""
+"""The stepper, or player: a picture of a graph, buttons, and the current step's sentence."""
 
 import json
 from dataclasses import replace

@@ -71,7 +71,7 @@ class BackwardSteps:
 
 
 def steps_of(graph: Graph) -> BackwardSteps:
-    """Return the steps of a graph.
+    """Return the forward and backward pass through a graph, step by step.
 
     Raises:
         ValueError: If the graph has no gradients, or there are more than 1,000 steps.

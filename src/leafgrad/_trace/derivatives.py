@@ -12,8 +12,9 @@ def name_derivatives(
 ) -> dict[int | None, str]:
     """Return the name of the derivative that each recorded pass computed.
 
-    The keys are the numbers of the first nodes of the passes. A derivative is called by the names
-    of its results; if they have none, its name is composed of those of the differentiated tensors.
+    The keys are the sequence numbers of the first nodes of the passes. A derivative is called by
+    the names of its results; if they have none, its name is composed of those of the differentiated
+    tensors.
 
     Args:
         log: What a recording saw.
@@ -49,7 +50,7 @@ def name_derivatives(
 
 
 def pass_at(log: Log, number: int | None) -> int | None:
-    """Return the number of the first node of the pass that created a node; None if none did."""
+    """Return the sequence number of the first node of the pass that created a node, or None."""
     call = None if number is None else find_call(log.tape.calls, number)
     return None if call is None or call.roots is None else call.start
 

@@ -58,7 +58,7 @@ def name_leaf_modules(recorded: Paths, leaf_names: LeafNames, roots: Collection[
 
 
 def _inside(paths: Iterable[str], roots: Collection[str]) -> set[str]:
-    """Return the paths that lie within one of the roots; an empty root contains all."""
+    """Return the module paths that lie in one of the root modules; an empty root contains all."""
     if "" in roots:
         return {*paths}
     return {path for path in {*paths} if any(f"{path}.".startswith(f"{root}.") for root in roots)}

@@ -96,7 +96,7 @@ class _ValueFlow:
                 self.results[edge.target or 0][edge.input_nr] = bad[0]
 
     def _input_of(self, node: TracedNode) -> Finiteness | None:
-        """Return the finiteness of a node's only input, None if it is unknown.
+        """Return which kinds, NaN or infinity, a node's only input contains; None if unknown.
 
         Return `UNSEEN` if no edge leads to the input.
         """
@@ -117,7 +117,10 @@ class _ValueFlow:
         return self.inputs[edge.target] | unseen
 
     def wanted(self, roots: Iterable[int]) -> list[Finiteness]:
-        """Return, for each node, the kinds in its results that may make a root non-finite."""
+        """Return, for each node, the kinds in its results that may make a root non-finite.
+
+        The kinds are NaN and infinity.
+        """
         wanted = defaultdict[tuple[int, int], Finiteness](lambda: FINITE)
         for root in roots:
             for output, finiteness in enumerate(self.results[root]):
@@ -168,7 +171,7 @@ def _causes(finiteness: Finiteness) -> Finiteness:
 
 
 def _new_kind(made: Finiteness, inputs: Finiteness, wanted: Finiteness) -> NotFinite | None:
-    """Return the kind that is in a node's results `made` and that its inputs do not explain.
+    """Return the kind, NaN or infinity, in a node's results `made` that its inputs do not explain.
 
     Only kinds in `wanted` count, which reach a root or sink. A NaN counts before an infinity. If no
     NaN is wanted, a NaN among the inputs does not matter. Return None if the inputs explain all
@@ -205,8 +208,8 @@ def mark_gradient_turns(nodes: Nodes, roots: Collection[int]) -> Iterator[Traced
 def _reaching_sinks(nodes: Nodes, arrived: Sequence[Finiteness]) -> list[Finiteness]:
     """Return, for each node, the arriving kinds that may make a sink non-finite.
 
-    The kinds are NaN and infinity. `arrived` contains those in the gradients that arrive at each
-    node.
+    A sink is a node without an edge to another node. The kinds are NaN and infinity. `arrived`
+    contains those in the gradients that arrive at each node.
     """
     ends = [FINITE] * len(nodes)
     for node in reversed(nodes):
@@ -234,5 +237,5 @@ def _kind_come_up(made: Finiteness, inputs: Finiteness) -> NotFinite | None:
 
 
 def _classify_all(summaries: Iterable[TensorSummary | None]) -> Finiteness:
-    """Return the combined finiteness of several summaries."""
+    """Return which kinds, NaN or infinity, several tensors contain together."""
     return reduce(or_, [_classify(summary) or FINITE for summary in summaries], FINITE)

@@ -132,7 +132,7 @@ def test_missing_gradient_of_fused_layers_is_supported() -> None:
     assert torch.autograd.grad(total, weight)[0].tolist() == [[1.0]]
 
 
-def test_many_rows_are_computed_in_blocks(
+def test_many_rows_of_the_batch_are_computed_in_blocks(
     blocks: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lengths, solve = [], Sigmoidal.solve

@@ -139,7 +139,7 @@ def test_derivative_with_intermediate_underflow_is_right() -> None:
     assert third.tolist() == [[6 * 2.0**-50]] * 3
 
 
-def test_each_row_has_its_own_scale() -> None:
+def test_each_row_of_the_batch_has_its_own_scale() -> None:
     x = column(1e-3, 1.0, 3e4)
     found = higher_order_grad(1 / x, x, 60)
     (gradient,) = torch.autograd.grad(found.sum(), x)

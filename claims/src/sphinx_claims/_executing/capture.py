@@ -1,4 +1,7 @@
-"""Capture the output of a step, its warnings, and errors that Python only prints."""
+"""Capture the output of a step, its warnings, and errors that Python only prints.
+
+A step of a page is a cell, an example or an expression in a sentence.
+"""
 
 import builtins
 import contextlib

@@ -1,4 +1,7 @@
-"""Execute the steps of a page in the process of that page."""
+"""Execute the steps of a page in the process of that page.
+
+A step is a cell, an example or an expression in a sentence.
+"""
 
 import atexit
 import builtins
@@ -228,7 +231,7 @@ def _assign_to_step(step: Step | None, check: Check) -> Check:
     if isinstance(step, Cell) or check.asked in range(
         step.line, step.line + len(step.source.splitlines())
     ):
-        return check  # The check may be from a thread of an earlier cell.
+        return check  # It may be from a thread of an earlier cell, so keep its `asked`.
     return dataclasses.replace(check, asked=step.line)
 
 

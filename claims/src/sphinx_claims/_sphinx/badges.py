@@ -76,7 +76,7 @@ def unjudged_claims(doctree: nodes.document) -> Iterator[Problem]:
 class ShowVerdicts(SphinxPostTransform):
     """A transform that inserts the final verdicts into a page."""
 
-    default_priority = 5  # Sphinx resolves references afterwards.
+    default_priority = 5  # This runs before Sphinx resolves references.
 
     def run(self, **_options: Any) -> None:
         """Fill the badges and boxes; list problems outside claims at the top of the page."""

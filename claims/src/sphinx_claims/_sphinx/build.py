@@ -62,7 +62,7 @@ class Build:
 
     @functools.cached_property
     def _words(self) -> Mapping[tuple[str, str], str]:
-        # If two claims share an id, the second one is false.
+        # If two claims share an id, the second one is false, and its word replaces the first one's.
         return {(claim.path, claim.claim.id): claim.word for claim in self.site.claims}
 
 

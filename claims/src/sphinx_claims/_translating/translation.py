@@ -27,8 +27,8 @@ class Translation:
     """The translations of all claims in one language, and the state of each translation.
 
     `sentences` and `words` map the id of a claim to its translation and to its state: `current`,
-    `missing`, `stale` (the sentence has changed since), `false` (the translation says something
-    else) or `unreviewed` (nobody has compared the two).
+    `missing`, `stale` (the sentence has changed since), `false` (its numbers, code,
+    links or terms differ) or `unreviewed` (nobody has compared the two).
     """
 
     language: str

@@ -30,7 +30,7 @@ from torch import Tensor
 
 from leafgrad._derivative.taylor.scale import Scale
 
-_PLAIN = 2  # up to this order, factorials are too small to matter
+_PLAIN = 2  # up to this order, factorials are small, so the bias is 0
 _SHORT = 8  # up to this order, coefficients are tried in single precision
 _STEP = 900  # bits: a little less than the range of double precision above one
 _MOST = 2.0**_STEP

@@ -168,7 +168,6 @@ def _is_rounded(dtype: torch.dtype, wanted: torch.dtype, known: Sequence[Series]
     """Check whether a rule returned a series with a dtype that loses digits.
 
     The series must be as precise as the output or as the most precise argument of the rule.
-
     `dtype` is that of the series, `wanted` that of the output, and `known` contains the arguments.
     """
     if not (dtype.is_floating_point and wanted.is_floating_point):

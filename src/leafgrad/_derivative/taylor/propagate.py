@@ -72,7 +72,7 @@ def check_rules(path: _autograd.Path) -> None:
 def step_at(
     node: Node, edges: _autograd.Successors, dtype: torch.dtype, *, is_in_backward: bool = False
 ) -> Step:
-    """Return the `Step` with which the rule of a node is called. Its cache is empty.
+    """Return a new `Step` for a node: what the node saved, in the form that its rule reads.
 
     `edges` lead to the inputs of the node.
     """

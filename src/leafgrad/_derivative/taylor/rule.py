@@ -111,7 +111,10 @@ class Step(NamedTuple):
         return dim - len(self.shape) if dim >= 0 else dim
 
     def dims(self, x: Series) -> list[int]:
-        """Return the axes of `x` that the node saved, as negative numbers. None saved means all."""
+        """Return the axes of `x` that the node saved, as negative numbers.
+
+        If it saved None, return all axes.
+        """
         dims = self.saved("dim")
         dims = [dims] if isinstance(dims, int) else dims
         return [x.from_end(dim) for dim in dims or range(x.ndim)]

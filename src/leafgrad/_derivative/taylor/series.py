@@ -84,7 +84,10 @@ class Series:
         shape: Sequence[int] | None = None,
         indices: Indices | None = None,
     ) -> Series:
-        """Return a copy with another source and, if given, another shape or other indices."""
+        """Return a copy with another source and, if given, another shape or other indices.
+
+        The source is the stack of coefficients, or the layers that compute it.
+        """
         return Series(
             algebra=self.algebra,
             indices=self.indices if indices is None else indices,

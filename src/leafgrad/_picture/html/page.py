@@ -21,7 +21,10 @@ from leafgrad._picture.svg.svg import MOST_BOXES, MOST_IN_NOTEBOOK, draw_view, t
 from leafgrad._picture.view import is_in_full, overview_of, view_of
 
 MOST_IN_VIEW = 600
-"""The greatest number of boxes in a view, except the view that the page starts with."""
+"""The greatest number of boxes in one view, except the view that the page starts with.
+
+A view is a picture on the page: of the folded graph, of all nodes, or of one module.
+"""
 
 MOST_IN_ALL = 5000
 """The greatest number of boxes in the views of all modules together."""
@@ -161,7 +164,10 @@ def _scripts(facts: object, others: object) -> tuple[Markup, Markup]:
 
 
 def _wholes(graph: Graph) -> list[View]:
-    """Return the folded view of a graph, and the view of all nodes if it is small and differs."""
+    """Return the folded view of a graph, and the view of all nodes if it is small and differs.
+
+    The folded view draws each module as one box, or each repeated part only once.
+    """
     folded = overview_of(graph)
     if len(folded) > MOST_BOXES:
         raise ValueError(too_large(len(folded)))

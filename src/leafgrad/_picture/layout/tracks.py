@@ -87,7 +87,7 @@ class _TrackBuilder:
             bus.sort(key=self._span, reverse=True)
 
     def lay_path(self, box: int) -> None:
-        """Add a column that starts at a box and follows the longest path of boxes without one."""
+        """Add a column from a box along the longest path of boxes that are in no column yet."""
         nearest = min(self.layers.edges_to[box], key=self._span, default=None)
         track = Track(first=self.layers.layer[box], edge=nearest)
         self.laid.tracks.append(track)

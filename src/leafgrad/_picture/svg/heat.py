@@ -21,7 +21,7 @@ SCALE = tuple(f"heat-{step}" for step in range(1, STEPS + 1))
 
 
 class Heat(NamedTuple):
-    """The colours of all boxes, and their key.
+    """The colours of all boxes, and what the colours mean.
 
     Attributes:
         marks: The CSS class of the colour of each box; "" for no colour.
@@ -98,5 +98,5 @@ def _scaled(steps: Sequence[int], meaning: str) -> Heat:
 
 
 def _uncoloured(boxes: Sequence[Box], key: str) -> Heat:
-    """Return no colours, and a key that says why."""
+    """Return no colours, and a legend entry that says why there are none."""
     return Heat(marks=("",) * len(boxes), legend=(((), message(f"legend.{key}")),))

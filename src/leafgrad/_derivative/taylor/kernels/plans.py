@@ -64,6 +64,7 @@ class Contraction:
     def table(self, slot: int, *, is_added: bool = False) -> tuple[ProductRun, ...]:
         """Return the runs that compute the stack in `slot` from the stacks in the other two slots.
 
+        A run is a group of products that one tensor operation can compute.
         If `is_added` is true, the sums are added to the current contents of the stack.
         """
         first, second = (other for other in range(3) if other != slot)
@@ -121,7 +122,7 @@ class Degree:
 
 @dataclass(frozen=True, eq=False)
 class Power:
-    """The plan for multiplying one power of the argument by the argument, for the next power.
+    """The plan for computing a power of the argument from the previous power.
 
     The coefficients of the d-th power below degree d are zero and not stored.
 
@@ -143,7 +144,7 @@ class Power:
 
     @cached_property
     def added(self) -> tuple[ProductRun, ...]:
-        """The runs that add the new power to the solution."""
+        """The runs (groups of products, see `products`) that add the new power to the solution."""
         return self.step.table(2, is_added=True)
 
 
@@ -260,7 +261,8 @@ def recurrence(algebra: Algebra, argument: Indices) -> Recurrence:
 def _square(products: Sequence[Product]) -> tuple[ProductRun, ...]:
     """Return the runs of a square: y_i y_j has weight 2, so y_j y_i is not computed.
 
-    The products are added to the current contents of the result.
+    A run is a group of products that one tensor operation can compute. The products are added to
+    the current contents of the result.
     """
     halved = [
         t._replace(weight=2 if t.left < t.right else 1) for t in products if t.left <= t.right

@@ -80,7 +80,7 @@ def product_runs(products: Collection[Product], written: set[int]) -> tuple[Prod
 def _runs(products: Collection[Product], fixed: int) -> Iterator[list[Product]]:
     """Yield runs of products in which one place is the same: left (0), right (1) or out (2).
 
-    `fixed` is the number of this place.
+    A place is the index of a coefficient in its stack. `fixed` is the number of the fixed place.
     """
     run: list[Product] = []
     for product in sorted(products, key=lambda t: (t[fixed], t[0], t[1])):

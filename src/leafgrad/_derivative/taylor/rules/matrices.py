@@ -41,7 +41,7 @@ Solve = Callable[[Series], Series]  # multiplies each coefficient [K, ..., n, m]
 # --- Determinants
 
 # Up to this size, a determinant computed by products has an error of at most 100 times the rounding
-# error of its largest product.
+# error of its largest product. Larger determinants are computed from their logarithm.
 _BY_PRODUCTS = 8
 
 
@@ -410,7 +410,7 @@ def _reachable_indices(algebra: Algebra, factor: Indices, start: Indices) -> Ind
 
 RULES: dict[str, Rule] = {
     "LinalgDetBackward0": Rule(_determinant),
-    # The sign of the determinant is constant.
+    # The first result is the sign of the determinant. It is constant, so its series is None.
     "LinalgSlogdetBackward0": Rule(
         lambda step, x: [None, _log_of_determinant(step.tensor("A"), x)]
     ),

@@ -277,7 +277,8 @@ def _batch_norm(step: Step, x: Series | None, *constants: Series | None) -> Seri
     """Return x normalised in each channel (axis 1), times the weight."""
     x = _check_constants(x, constants)
     if _autograd.keeps(step.node, "training") and step.saved("training"):
-        # All axes but the channels. InstanceNorm calls this with rows and channels on one axis.
+        # The statistics are taken over all axes but the channels. InstanceNorm has rows and
+        # channels on one axis, so its rows stay apart.
         dims = [dim for dim in range(-x.ndim, 0) if dim != 1 - x.ndim]
         scale = _per_channel(step.tensor("result2"), x)
         normal = _normalise(step.tensor("input"), x, dims, scale)

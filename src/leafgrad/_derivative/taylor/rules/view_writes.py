@@ -77,7 +77,8 @@ def send_probe(step: Step) -> tuple[Tensor, list[Tensor]]:
     each element was moved (see the module docstring). Raise `Unsupported` if the backward does more
     than move elements.
     """
-    # Inside a backward pass, PyTorch computes only the gradients that this pass needs.
+    # Inside a backward pass, PyTorch computes only the gradients that this pass needs, so the probe
+    # might not arrive at an input.
     unsupported_if(step.is_in_backward, "checkpoint")
     (result,) = step.results
     count = torch.Size(result.shape).numel()

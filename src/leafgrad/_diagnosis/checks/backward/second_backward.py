@@ -35,7 +35,7 @@ def find_second_backward(situation: Situation) -> Iterator[Diagnosis]:
     oldest = min(map(number_of, freed), default=LEAF)
     is_older = any(number < oldest for number in situation.failing)
     if not freed or (is_older and situation.log.has_failed):
-        return  # A failed attempt at this backward pass freed the nodes.
+        return  # A failed attempt at this backward pass freed the nodes, not an earlier pass.
     situation.failing.update(map(number_of, freed))
     yield FreedGraph(situation, freed).finding()
 
@@ -129,7 +129,7 @@ class FreedGraph:
     def _variant_of(self, use: Use, since: int) -> str:
         """Return which variant of the `freed` messages fits a use of an older result.
 
-        ``carried`` and ``running-sum``: each step uses the result of the step before.
+        ``carried`` and ``running-sum``: each training step uses the result of the previous one.
         ``before-loop``: the result was computed once, before a loop. ``shared``: two losses use the
         same result.
 

@@ -35,7 +35,7 @@ class Cause(NamedTuple):
         code: The code of the finding.
         variant: The variant of its messages.
         at: The expression at fault.
-        marks: Other expressions, each with the key of its label.
+        marks: Other expressions to mark, each with the message key of its label.
         operation: The function that was called.
     """
 

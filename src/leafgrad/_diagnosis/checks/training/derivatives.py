@@ -67,7 +67,7 @@ def _is_called(log: Log, operation: str) -> bool:
 
 
 def _is_stale(log: Log, tensor: Tensor, at: Source | None) -> bool:
-    """Return whether a step changed a tensor after its derivative was computed at a line."""
+    """Return whether an optimizer step changed a tensor after a line computed its derivative."""
     value, is_stale = log.tape.value_of(tensor), False
     for call in log.tape.calls:
         if log.source_at(call.place) == at:
