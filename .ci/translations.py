@@ -55,7 +55,7 @@ def messages(text: str) -> Iterator[str]:
                 yield from terms
                 yield from messages(re.sub(r"^\S.*$|^ +", "", token.content, flags=re.MULTILINE))
             if name in TITLED:
-                yield argument.replace("`", "")  # Sphinx's message for a fold has no line.
+                yield argument.replace("`", "")  # Sphinx's message for a fold has no backticks.
             if name in NESTED:
                 yield from messages(OPTIONS.sub("", token.content))
 

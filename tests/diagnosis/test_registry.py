@@ -88,7 +88,7 @@ def test_printed_fix_cures_the_program(code: str) -> None:
     report = report_on(code)
     assert code in report.codes
     if not any(help_text.edits for one in report for help_text in one.help):
-        pytest.skip("its fix is no edit of a line")
+        pytest.skip("its fix does not edit a line")
     original = (PROGRAMS / f"{code}.py").read_text("utf-8")
     fixed = apply_printed_edits(str(report), original)
     assert fixed != original

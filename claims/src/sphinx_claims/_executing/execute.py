@@ -59,7 +59,7 @@ def execute_page(page: Page, directory: Path, shown_with: Mapping[str, str]) -> 
     `shown_with` contains environment variables for the outputs that readers see.
     """
     os.chdir(directory)
-    sys.argv = [""]  # as in an interactive session: a page is no script
+    sys.argv = [""]  # A page is not a script, so this is as in an interactive session.
     remember_lines(page)
     page_run = PageRun(page, shown_with)
     *steps, last = page.steps

@@ -19,7 +19,7 @@ def useless_checks(tree: ast.AST) -> Iterator[tuple[int, str]]:
     for node in statements(tree):
         test, text = getattr(node, "test", getattr(node, "value", None)), text_of_check(node)
         if test and text and isinstance(node, ast.stmt) and (reason := _reason(test)):
-            yield node.lineno, f"this check is no evidence: {reason}: {text}"
+            yield node.lineno, f"this check is not evidence: {reason}: {text}"
 
 
 def _reason(test: ast.expr) -> str | None:

@@ -101,7 +101,7 @@ def read_notebook(text: str) -> NotebookNode:
 def _configure(_app: Sphinx, config: SphinxConfig) -> None:
     config.nb_execution_mode = "off"
     config.nb_custom_formats = {".md": [f"{__name__}.read_notebook", {}, False]}
-    # MyST-NB creates this folder. Its files are no pages, so Sphinx must not read them.
+    # MyST-NB creates this folder. Its files are not pages, so Sphinx must not read them.
     config.exclude_patterns = [*config.exclude_patterns, "jupyter_execute"]
     config.html_static_path = [str(_STATIC), *config.html_static_path]
     config.myst_enable_extensions = {*config.myst_enable_extensions, *MYST_EXTENSIONS}
