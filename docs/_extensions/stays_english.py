@@ -55,8 +55,9 @@ def mark(app: Sphinx, doctree: nodes.document, page: str) -> None:
         waiting = [
             text for text in doctree.findall(nodes.TextElement) if text.get("translated") is False
         ]
-        count = sum(bool(re.search("(?:[a-z]+ ){3}", t.astext())) for t in waiting)
-        if count and page not in AS_IT_IS:
+        kept = {t for box in untranslated(doctree, page) for t in box.findall(nodes.TextElement)}
+        count = sum(bool(re.search("(?:[a-z]+ ){3}", t.astext())) for t in {*waiting} - kept)
+        if count:
             note = nodes.paragraph("", _(STALE).format(count=count), classes=["stale"])
             next(doctree.findall(nodes.title)).parent.insert(1, note)
         for node in (*untranslated(doctree, page), *printed(doctree), *waiting):
