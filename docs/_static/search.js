@@ -91,12 +91,13 @@ const Search = {
   },
 
   // A word that no page has: one that begins so, as it is being typed, or the nearest by letters.
+  // People rarely mistype the first letter.
   meant(word) {
     if (this.rarity.has(word) || word.length < 3) return word;
     const most = word.length < 8 ? 1 : 2;
     const cost = (other) =>
       other.startsWith(word) ? other.length / 100
-      : Math.abs(other.length - word.length) > most ? Infinity
+      : other[0] !== word[0] || Math.abs(other.length - word.length) > most ? Infinity
       : distance(word, other);
     const near = [...this.rarity.keys()].map((other) => [cost(other), other]);
     const [changes, other] = near.reduce((best, one) => (one[0] < best[0] ? one : best));
@@ -159,7 +160,7 @@ box?.addEventListener("input", () => show(box.value, suggestions, 5));
 const given = new URLSearchParams(location.search).get("q");
 const results = document.querySelector("ul.search");
 if (results && given) {
-  box.value = given;
+  for (const one of document.querySelectorAll("[name=q]")) one.value = given;
   show(given, results, 20).then((count) => {
     document.querySelector("#search-results").hidden = !count;
     document.querySelector("#search-nothing").hidden = count;
