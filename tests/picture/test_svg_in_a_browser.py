@@ -119,7 +119,7 @@ INK = """
 ["svg text", "svg .leaf"].map(sign => getComputedStyle(document.querySelector(sign)))
     .map((style, text) => text ? style.stroke : style.fill)
 """
-LIGHT_LEAF, DARK_LEAF = "rgb(26, 127, 55)", "rgb(86, 211, 100)"
+LIGHT_LEAF, DARK_LEAF = "rgb(23, 119, 49)", "rgb(86, 211, 100)"
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ FRAME = "leafgrad-frame"
 NAME_SIZE = 12.0
 FACT_SIZE = 11.0
 
-LIGHT = "--lg-leaf:#1a7f37;--lg-root:#0b57d0;--lg-alarm:#b3261e;--lg-order:#8250df"
+LIGHT = "--lg-leaf:#177731;--lg-root:#0b57d0;--lg-alarm:#b3261e;--lg-order:#8250df"
 DARK = "--lg-leaf:#56d364;--lg-root:#8ab4f8;--lg-alarm:#ff8a80;--lg-order:#c297ff"
 HEAT = "#e8830c"
 HUES = (
@@ -69,7 +69,7 @@ font-size:{FACT_SIZE}px;max-width:none;height:auto}}
 # "rect" raises the specificity, so that a later picture without colours does not override these.
 HEAT_STYLE = "".join(
     f".{CLASS} rect.heat-{step}{{fill:{HEAT};fill-opacity:{share}}}"
-    for step, share in enumerate((".1", ".22", ".36", ".52", ".7"), 1)
+    for step, share in enumerate((".08", ".16", ".25", ".35", ".46"), 1)
 )
 HEAT_STYLE += "".join(
     f".{CLASS} rect.hue-{number}{{fill:{hue};fill-opacity:.3}}"
