@@ -63,9 +63,12 @@ def explorer() -> str:
 def card() -> str:
     """Return the card that stands for the site where somebody links to it."""
     leaf = (STATIC / "leaf.svg").read_text("utf-8")
+    picture = (HERE / "stepper-light.png").as_uri()
     return f"""<!doctype html><meta charset="utf-8"><style>svg {{ width: 2em; height: 2em }}
-    body {{ margin: 0; padding: 90px; height: 450px; font: 44px/1.4 sans-serif; color: #14532d }}
-    h1 {{ margin: 0.3em 0 0 }}</style>{leaf}<h1>leafgrad</h1>See what PyTorch's autograd sees."""
+    body {{ margin: 0; padding: 60px 90px; height: 510px; font: 44px/1.4 sans-serif; color: #14532d;
+      display: flex; align-items: center; justify-content: space-between }} img {{ height: 510px }}
+    h1 {{ margin: 0 }}</style><div>{leaf}<h1>leafgrad</h1>See what<br>autograd sees.</div>
+    <img src="{picture}">"""
 
 
 STEPS = """document.querySelectorAll("h1, ol, .legend").forEach((part) => part.remove());
@@ -100,8 +103,7 @@ def take(browser: Browser, name: str, file: Path, *, dark: bool) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder, chromium(Path(folder)) as started:
-        take(started, "card", STATIC / "card.png", dark=False)
         for picture in ("stepper", "diagnosis", "explorer"):
             for theme in ("light", "dark"):
-                kept = HERE / f"{picture}-{theme}.png"
-                take(started, picture, kept, dark=theme == "dark")
+                take(started, picture, HERE / f"{picture}-{theme}.png", dark=theme == "dark")
+        take(started, "card", STATIC / "card.png", dark=False)

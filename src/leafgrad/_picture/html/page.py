@@ -15,8 +15,8 @@ from leafgrad._picture.alt_text import title
 from leafgrad._picture.box import View
 from leafgrad._picture.picture_style import Color, Direction, PictureStyle
 from leafgrad._picture.scopes import scopes
-from leafgrad._picture.svg.heat import STEPS, heat_of
-from leafgrad._picture.svg.style import HEAT, HEAT_STYLE, HUES
+from leafgrad._picture.svg.heat import heat_of
+from leafgrad._picture.svg.style import HEAT, HEAT_SHARES, HEAT_STYLE, HUES
 from leafgrad._picture.svg.svg import MOST_BOXES, MOST_IN_NOTEBOOK, draw_view, too_large
 from leafgrad._picture.view import is_in_full, overview_of, view_of
 
@@ -35,7 +35,8 @@ AROUND = 200.0
 
 KEY_STYLE = "".join(f"i.hue-{number}{{background:{hue}}}" for number, hue in enumerate(HUES, 1))
 KEY_STYLE += "".join(
-    f"i.heat-{step}{{background:{HEAT};opacity:{step / STEPS}}}" for step in range(1, STEPS + 1)
+    f"i.heat-{step}{{background:{HEAT};opacity:{share}}}"
+    for step, share in enumerate(HEAT_SHARES, 1)
 )
 
 

@@ -8,6 +8,8 @@ FACT_SIZE = 11.0
 LIGHT = "--lg-leaf:#177731;--lg-root:#0b57d0;--lg-alarm:#b3261e;--lg-order:#8250df"
 DARK = "--lg-leaf:#56d364;--lg-root:#8ab4f8;--lg-alarm:#ff8a80;--lg-order:#c297ff"
 HEAT = "#e8830c"
+HEAT_SHARES = (".08", ".16", ".25", ".35", ".46")
+"""The opacities of the heat colours. Text on the last one still has a contrast of 4.5."""
 HUES = (
     "#4e79a7",
     "#e8830c",
@@ -69,7 +71,7 @@ font-size:{FACT_SIZE}px;max-width:none;height:auto}}
 # "rect" raises the specificity, so that a later picture without colours does not override these.
 HEAT_STYLE = "".join(
     f".{CLASS} rect.heat-{step}{{fill:{HEAT};fill-opacity:{share}}}"
-    for step, share in enumerate((".08", ".16", ".25", ".35", ".46"), 1)
+    for step, share in enumerate(HEAT_SHARES, 1)
 )
 HEAT_STYLE += "".join(
     f".{CLASS} rect.hue-{number}{{fill:{hue};fill-opacity:.3}}"
