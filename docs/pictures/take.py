@@ -63,12 +63,11 @@ def explorer() -> str:
 def card() -> str:
     """Return the card that stands for the site where somebody links to it."""
     leaf = (STATIC / "leaf.svg").read_text("utf-8")
-    picture = (HERE / "stepper-light.png").as_uri()
     return f"""<!doctype html><meta charset="utf-8"><style>svg {{ width: 2em; height: 2em }}
     body {{ margin: 0; padding: 60px 90px; height: 510px; font: 44px/1.4 sans-serif; color: #14532d;
       display: flex; align-items: center; justify-content: space-between }} img {{ height: 510px }}
-    h1 {{ margin: 0 }}</style><div>{leaf}<h1>leafgrad</h1>See what<br>autograd sees.</div>
-    <img src="{picture}">"""
+    h1 {{ margin: 0 }}</style><div>{leaf}<h1>leafgrad</h1>See what PyTorch's<br>
+    autograd sees.</div><img src="{(HERE / "stepper-light.png").as_uri()}">"""
 
 
 STEPS = """document.querySelectorAll("h1, ol, .legend").forEach((part) => part.remove());
