@@ -21,12 +21,9 @@ def check_taylor_rule(
 ) -> None:
     """Raise an error if the Taylor rule of a custom function computes wrong derivatives.
 
-    This checks a rule registered with `taylor_rule`, as `torch.autograd.gradcheck` checks a
-    backward. The function is evaluated along a straight line through `inputs`. First all inputs
-    that require grad move along the line, then each of them separately. Each derivative must match
-    the finite differences of the derivative of the next lower order. Order 0 is the function
-    itself, so its backward is not used. The rule must also record a graph: the gradient of each
-    derivative is compared with the derivative of the next order.
+    This function checks a rule that was registered with `taylor_rule`, as
+    `torch.autograd.gradcheck` checks a backward. It compares each derivative with finite
+    differences of the derivative of the next lower order.
 
     Args:
         function: The class that was registered with `taylor_rule`.
@@ -56,15 +53,17 @@ def check_taylor_rule(
         ...     def forward(ctx, x):
         ...         ctx.save_for_backward(x)
         ...         return x * x
-        ...
-        ...     @staticmethod
-        ...     def backward(ctx, gradient):
-        ...         return 2 * ctx.saved_tensors[0] * gradient
         >>> @taylor_rule(Square)
         ... def square(ctx, x):
         ...     return Jet(ctx.saved_tensors[0], x) ** 2
         >>> x = torch.tensor([0.3, 0.7], dtype=torch.float64, requires_grad=True)
         >>> check_taylor_rule(Square, x)
+
+    Note:
+        The function is evaluated along a straight line through `inputs`. First all inputs that
+        require grad move along the line, then each of them separately. Order 0 is the function
+        itself, so its backward is not used. The rule must also record a graph: the gradient of each
+        derivative is compared with the derivative of the next order.
     """
     _check(function, inputs, order)
     moving = [place for place, given in enumerate(inputs) if _moves(given)]

@@ -16,33 +16,19 @@ from leafgrad._messages import message
 
 @public_function()
 def patch_deepxde(grad: Any) -> None:
-    """Compute the derivatives of a DeepXDE script with `higher_order_grad`.
+    """Replace the derivatives of a DeepXDE script by calls to `higher_order_grad`.
 
-    This replaces functions of ``dde.grad``. The script itself does not change: its equation,
-    boundary conditions and callbacks still call ``dde.grad.jacobian`` and ``dde.grad.hessian``. It
-    must use DeepXDE's PyTorch backend. The derivatives that one training step requests are computed
-    in a single call in the next step. The derivative of a derivative is computed as a derivative of
-    higher order, not by differentiating twice.
+    The script itself does not change: its equation, boundary conditions and callbacks still call
+    ``dde.grad.jacobian`` and ``dde.grad.hessian``. It must use DeepXDE's PyTorch backend. From the
+    second training step on, a single call computes all derivatives of a step. The derivative of a
+    derivative is computed as a derivative of higher order, not by differentiating twice.
 
     Args:
         grad: The module ``dde.grad``. Its ``jacobian``, ``hessian`` and ``clear`` are replaced.
 
     Raises:
-        TypeError: If `grad` lacks one of these functions. The replacements raise it if outputs are
-            not tensors, which is the case in DeepXDE's forward mode.
-
-    Note:
-        The replacements raise an error wherever `higher_order_grad` does, for example if the
-        outputs mix the points of a batch. DeepXDE raises an error for the second derivative of a
-        linear output; here it is zero.
-
-        For up to 64 points, derivatives that need at most two reverse passes are computed by
-        reverse mode, as in DeepXDE. There the overhead of calling operators dominates, and
-        PyTorch's backward makes fewer calls from Python than Taylor mode.
-
-        As in DeepXDE, derivatives are cached until ``dde.grad.clear`` is called, which happens at
-        the end of each training step. Derivatives of a tensor that was changed in place are not
-        reused.
+        TypeError: If `grad` lacks one of these functions. The replacements raise this error if
+            outputs are not tensors, which is the case in DeepXDE's forward mode.
 
     Example:
         >>> import types
@@ -54,6 +40,19 @@ def patch_deepxde(grad: Any) -> None:
         >>> y = x[:, 0:1] ** 3 * x[:, 1:2]
         >>> grad.hessian(y, x, i=0, j=1).tolist()
         [[3.0], [27.0]]
+
+    Note:
+        The replacements raise an error wherever `higher_order_grad` does, for example if the
+        outputs mix the points of a batch. DeepXDE raises an error for the second derivative of a
+        linear output; the replacement returns zero.
+
+        For up to 64 points, derivatives that need at most two backward passes are computed in
+        reverse mode, as in DeepXDE. The overhead of calling operators dominates for so few points,
+        and PyTorch's backward makes fewer calls from Python than Taylor mode.
+
+        As in DeepXDE, derivatives are cached until ``dde.grad.clear`` is called, which happens at
+        the end of each training step. Derivatives of a tensor that was changed in place are not
+        reused.
     """
     missing = [name for name in ("jacobian", "hessian", "clear") if not hasattr(grad, name)]
     if missing:

@@ -12,12 +12,13 @@ class DerivativeExplanation(ShownAsCard):
     """How a derivative is computed, and why. `explain_derivative` returns it.
 
     Attributes:
-        method: ``"taylor"`` or ``"reverse"`` (see `higher_order_grad`). None if nothing is
-            computed: for order 0, and for derivatives that the graph proves to be zero.
+        method: ``"taylor"`` or ``"reverse"``, the two methods of `higher_order_grad`. None if
+            nothing is computed, which is the case for order 0 and for derivatives that the graph
+            proves to be zero.
         because: A sentence with the reason for this method. If it names an operation, Taylor mode
             cannot differentiate that operation, and the sentence says what you can do about it.
         rows: ``"proven"`` if the graph proves that rows are independent. ``"vouched for"`` if the
-            caller promised it with ``rows="independent"``. None if nothing is computed.
+            caller promised this with ``rows="independent"``. None if nothing is computed.
     """
 
     method: Literal["taylor", "reverse"] | None

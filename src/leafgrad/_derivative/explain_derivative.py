@@ -36,26 +36,30 @@ def explain_derivative(
     create_graph: bool = True,
     rows: RowsArgument = "proven",
 ) -> DerivativeExplanation:
-    """Explain how a derivative is computed: the method, the reason, and whether rows are proven.
+    """Return the method that computes a derivative, and the reason for this choice.
 
-    This computes the derivative as ``method="auto"`` does, but returns an explanation of the choice
+    This function computes the derivative as ``method="auto"`` does, but returns an explanation
     instead of the derivative.
 
     Args:
-        outputs: The tensor or function to differentiate, as for `higher_order_grad`.
-        inputs: The tensor to differentiate with respect to, as for `higher_order_grad`.
-        order: The order of the derivative, as for `higher_order_grad`. Or the function that you
-            would call instead: `laplacian`, `jacobian` or `hessian`.
+        outputs: The tensor to differentiate, of shape ``(*batch, *channels)``, or a function or
+            module that computes this tensor from `inputs`.
+        inputs: The tensor of shape ``(*batch, columns)`` to differentiate with respect to, or a
+            sequence of tensors that each contain some of the columns.
+        order: An order or a list of orders, as in `higher_order_grad`. You can also pass
+            `laplacian`, `jacobian` or `hessian`, to explain a call of this function.
         create_graph: Whether you would differentiate the result further.
-        rows: As for `higher_order_grad`.
+        rows: ``"proven"`` or ``"independent"``, as in `higher_order_grad`.
 
     Returns:
-        The method, the reason, and whether rows are proven to be independent. ``print`` shows them.
+        The method, the reason, and whether rows are proven to be independent. ``print`` shows them
+        as text.
 
     Raises:
-        TypeError: As `higher_order_grad` does.
-        ValueError: As `higher_order_grad` does, or if `order` is any other function.
-        RuntimeError: As `higher_order_grad` does, if neither method can compute the derivative.
+        TypeError: If `outputs`, `inputs` or `order` has the wrong type.
+        ValueError: If the shapes do not match, `order` does not fit the columns, or `order` is any
+            other function.
+        RuntimeError: If neither method can compute the derivative. The message names the reason.
 
     Example:
         >>> import torch

@@ -35,33 +35,41 @@ def hessian(
     method: Method = "auto",
     rows: RowsArgument = "proven",
 ) -> Tensor:
-    """Return all second derivatives of each row and channel of `outputs`: a matrix per channel.
+    """Return the matrix of second derivatives of `outputs`, for each row and channel.
 
-    The matrix contains what `higher_order_grad` returns for ``(2, 0, ...)``, ``(1, 1, ...)`` and so
-    on. If you need less than the whole matrix H, other functions are cheaper: `laplacian` for its
-    trace and for sums of ``v^T H v``; `jacobian` of ``higher_order_grad(u, x, 1, directions=v)``
-    for ``H v``.
+    Element ``[b, c, i, j]`` of the result is the second derivative of channel c with respect to
+    columns i and j in row b. Rows, columns and channels are those of `jacobian`. If you do not need
+    the whole matrix H, two calls are cheaper:
+
+    - `laplacian` computes its trace, and sums of ``v^T H v`` over directions v.
+    - ``jacobian(higher_order_grad(u, x, 1, directions=v)[0], x)`` computes ``H v`` for one
+      direction, with v of shape ``(1, *columns)``.
 
     Args:
-        outputs: The tensor to differentiate: floating point, of shape ``(*batch, *channels)``. Or a
-            function that computes it, as for `higher_order_grad`.
-        inputs: The floating point tensor of shape ``(*batch, *columns)`` that `outputs` was
-            computed from, as for `laplacian`. It may have at most 43 columns.
-        dims: The columns to include, in this order, as for `laplacian`. The result then ends in
-            ``(len(dims), len(dims))``. By default, all columns are included.
-        create_graph: Record the result, so that it can be differentiated further.
-        method: As for `higher_order_grad`.
-        rows: As for `higher_order_grad`.
+        outputs: The tensor to differentiate, of shape ``(*batch, *channels)``, or a function or
+            module that computes this tensor from `inputs`.
+        inputs: The tensor of shape ``(*batch, *columns)`` to differentiate with respect to, or a
+            sequence of tensors that each contain some of the columns.
+        dims: The columns to include, in this order. By default, all columns are included. There may
+            be at most 43, because one pass computes at most 1,000 derivatives.
+        create_graph: Whether to record the result, so that it can be differentiated further.
+        method: ``"taylor"`` propagates Taylor series along the graph, ``"reverse"`` nests backward
+            passes, and ``"auto"`` chooses one of the two.
+        rows: ``"proven"`` raises an error unless it can be proven that each row of `outputs`
+            depends only on the same row of `inputs`. With ``"independent"``, you promise this where
+            a proof is not possible.
 
     Returns:
         A symmetric tensor of shape ``(*batch, *channels, *columns, *columns)`` in the dtype of
-        `inputs`.
+        `inputs`. With `dims`, each of the last two axes has one entry for each included column.
 
     Raises:
-        TypeError: As `higher_order_grad` does.
-        ValueError: If the shapes do not match, `inputs` has no columns or too many, or `method` is
-            unknown.
-        RuntimeError: As `higher_order_grad` does.
+        TypeError: If an argument has the wrong type, or a tensor is complex, integer or sparse.
+        ValueError: If the shapes do not match, `inputs` has no columns, more than 43 are included,
+            `dims` is empty, repeats a column or contains one that does not exist, or `method` or
+            `rows` is unknown.
+        RuntimeError: If the graph does not allow the derivative, for example because it does not
+            lead to `inputs` or mixes rows. The message names the reason.
 
     Example:
         >>> import torch

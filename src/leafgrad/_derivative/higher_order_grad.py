@@ -73,145 +73,152 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
 ) -> Tensor | tuple[Tensor, ...]:
     """Return derivatives of any order, separately for each row and channel of `outputs`.
 
-    Each row of `outputs` is differentiated with respect to the same row of `inputs`. Nothing is
-    summed over rows, columns or channels, so the result has the shape of `outputs`. If the
-    derivative cannot be computed correctly, an error says why and what to do. Zeros are returned
-    only if the graph proves them or `allow_unused` is set. Arguments that `torch.autograd.grad`
-    also has mean the same.
+    A row is one entry of the batch, for example one point. In each row, `inputs` has columns, such
+    as x and t, and `outputs` has channels, such as u and v. Nothing is summed, so each derivative
+    has the shape of `outputs`. If a derivative cannot be computed correctly, an error says why and
+    what to do.
 
     Args:
-        outputs: The tensor to differentiate: floating point, of shape ``(*batch, *channels)``. Each
-            of its rows may depend only on the same row of `inputs`. Or a function that computes
-            such a tensor, for example a module. It is called with `inputs`, or with a copy that
-            requires grad if `inputs` does not.
-        inputs: The floating point tensor of shape ``(*batch, columns)`` that `outputs` was computed
-            from. If both have the same shape, an int as `order` differentiates elementwise, and a
-            multi-index treats the last axis as columns and as channels. If `outputs` has at least
-            one axis, but fewer than the batch of `inputs`, all axes that it lacks are columns,
-            numbered as in ``inputs.flatten(outputs.dim())``. Or several tensors that each contain
-            some of the columns, in the order in which a multi-index counts them. If `outputs` has
-            the shape ``(rows,)``, they may have this shape too and then are one column each. A
-            function is called with all of them.
-        order: How often to differentiate. An int if there is one column, or elementwise. Otherwise
-            a multi-index, which is a tuple with one count per column: ``(2, 0)`` is the second
-            derivative in column 0, ``(1, 1)`` the mixed one. Or a list of orders, which are
-            computed together. Order 0 is `outputs` itself.
-        directions: n directions across the columns, of shape ``(n, *columns)``, or
-            ``(n, *batch, *columns)`` if each row has its own. Then `order` is an int or a list of
-            ints, and the result is ``d^order / dt^order u(x + t v)`` at t = 0 for each direction v,
-            computed by Taylor mode.
-        create_graph: Record the result, so that it can be differentiated further, for example with
-            respect to the parameters of a model. The graph of `outputs` is kept in either case.
-        allow_unused: Return zeros instead of raising an error if `outputs` requires grad, but does
-            not depend on `inputs`.
-        method: ``"taylor"`` propagates truncated Taylor series along the recorded graph, once for
-            all orders, so a higher order costs little more. It has a rule for most of PyTorch's
-            operations, and you can add rules with `taylor_rule`. ``"reverse"`` nests reverse
-            passes; each order costs about three times as much as the previous one. ``"auto"`` uses
-            Taylor mode, with three exceptions, in which it uses reverse mode: if Taylor mode cannot
-            compute the derivative, for first derivatives if one pass per channel is cheaper than
-            one series per column, and for few points on the CPU if all operations have formulas
-            that are right at any order.
-        rows: ``"proven"``: it must be proven that each row of `outputs` depends only on the same
-            row of `inputs`. Otherwise an error names the operation that may mix rows.
-            ``"independent"``: you promise this if it cannot be proven, for example because a custom
-            function has a backward that does not record its graph. A few test passes check the
-            promise and raise an error if it is broken, but they can miss a dependence that has no
-            effect at the current values.
+        outputs: The tensor to differentiate, of shape ``(*batch, *channels)``, or a function or
+            module that computes this tensor from `inputs`.
+        inputs: The tensor of shape ``(*batch, columns)`` to differentiate with respect to, or a
+            sequence of tensors that each contain some of the columns.
+        order: How often to differentiate with respect to each column. ``(2, 0)`` is the second
+            derivative with respect to column 0, and ``(1, 1)`` is the mixed derivative. For a
+            single column, you can pass an int. Pass a list to compute several orders together.
+        directions: Directions across the columns, of shape ``(n, *columns)``. The derivatives are
+            then taken along each direction, and `order` is an int or a list of ints.
+        create_graph: Whether to record the result, so that it can be differentiated further. The
+            graph of `outputs` is kept in either case.
+        allow_unused: Whether to return zeros instead of raising an error if `outputs` requires grad
+            but does not depend on `inputs`.
+        method: ``"taylor"`` propagates Taylor series along the graph, ``"reverse"`` nests backward
+            passes, and ``"auto"`` chooses one of the two.
+        rows: ``"proven"`` raises an error unless it can be proven that each row of `outputs`
+            depends only on the same row of `inputs`. With ``"independent"``, you promise this where
+            a proof is not possible.
 
     Returns:
-        A tensor with the shape of `outputs` and the dtype of `inputs`, or a tuple of them for a
-        list of orders. With `directions`, the first axis of the result is n. Zeros that the graph
-        proves do not require grad.
+        A tensor with the shape of `outputs` and the dtype of `inputs`, or a tuple of such tensors
+        for a list of orders. With `directions`, each tensor has an additional first axis of size n.
 
     Raises:
-        TypeError: If `outputs`, `inputs` or `order` has the wrong type, or a tensor is complex,
-            integer or sparse.
-        ValueError: If the shapes do not match, `order` does not fit the columns, or `method` is
-            unknown.
-        RuntimeError: If the graph does not allow the derivative: there is no graph, it does not
-            lead to `inputs`, it mixes rows (as BatchNorm in training mode does), or it comes from a
-            compiled model. If Taylor mode has no rule for an operation, and `method` is
-            ``"taylor"`` or reverse mode cannot differentiate the operation often enough (for
-            example, once for a function marked ``@once_differentiable``). If the graph was freed,
-            or a tensor that it saved was changed in place, this is PyTorch's own error.
-
-    Note:
-        The ``.grad`` of leaves, of `inputs` and of `outputs` does not change. Taylor mode proves
-        from the graph alone that rows are independent, and runs no backward. So it ignores what a
-        hook, or the backward of a custom function with a registered rule, does to gradients. A
-        checkpointed function is run once more. There is one exception: the backward of a write into
-        a view is run to find the positions of the elements, which waits for the device.
-
-        Calls for parts of the same derivative, such as another column of a channel or another
-        channel of an order, share one pass, as long as a result of this pass is alive. Each call
-        returns the same numbers as a separate pass would, in a separate tensor. But hooks run only
-        once.
-
-        Reverse mode, which ``"auto"`` also uses for first derivatives and few points, works like
-        nested calls to `torch.autograd.grad`. Hooks on the path run and may change gradients. Each
-        pass adds to the ``.grad`` of intermediate tensors that called ``retain_grad()``. The
-        backward of a custom function on the path is run once more, to check that it keeps rows
-        separate and records its graph. Python numbers that it uses, tensors that it detaches, and
-        values that it stores outside its ``ctx`` count as constants.
-
-        The derivative is that of the recorded graph. A value that was taken out of the graph by
-        ``.item()``, ``.detach()`` or NumPy counts as a constant, even if it was computed from other
-        rows.
-
-        Inside a function that `torch.compile` compiles, this call and the backward of its result
-        become part of the compiled graph. There is one exception: if the proof that rows are
-        independent needs the values of an index, the call runs uncompiled between the compiled
-        parts. Then `outputs` must be the function or module, because the output of a compiled part
-        cannot be differentiated twice. With ``fullgraph=True``, this is an error that explains why.
-        Evaluate such a call under ``no_grad()`` instead of ``inference_mode()``, where PyTorch
-        cannot save its tensors.
-
-        If forward mode AD (`torch.autograd.forward_ad`) is on, reverse mode is used, and the result
-        carries tangents.
-
-        A derivative beyond the range of the dtype of `inputs` is infinite or zero. In reverse mode,
-        the other derivatives are as exact as PyTorch's formulas, which lose digits where a function
-        saturates (for example `silu` in single precision at 16). In Taylor mode, they are as exact
-        as the values that PyTorch saved, at any order and scale. Half precision is computed in
-        single precision, and orders above 8 in double precision. The coefficients are scaled and
-        checked at the end. If one may have left the range, everything is computed again in double
-        precision with other scales. This check waits for the device. It is skipped while code is
-        compiled, while a CUDA graph is captured, and inside a dispatch mode or transform. Then
-        coefficients of order up to 8 that leave the range of single precision are infinite, NaN or
-        inexact. An example is a function whose argument is scaled by 1e-12 and whose value is
-        scaled by 1e20.
-
-        At a kink, such as that of ReLU at zero, the derivative is that of PyTorch's formula. The
-        same is true where a formula divides zero by zero. The second derivative of a ReLU network
-        is zero. `torch.where` does not prevent NaN in reverse mode: the derivative of
-        ``torch.where(x == 0, 1, x.sin() / x)`` at 0 is NaN, as in autograd, while Taylor mode
-        returns the derivative of the selected branch. Replace the divisor as well, by
-        ``torch.where(x == 0, 1, x)``.
-
-        Some formulas of PyTorch are wrong for higher derivatives, such as that of
-        `torch.logcumsumexp` from order 3 on. If reverse mode would use one, an error names the
-        node.
+        TypeError: If an argument has the wrong type, or a tensor is complex, integer or sparse.
+        ValueError: If the shapes do not match, `order` does not fit the columns, or `method` or
+            `rows` is unknown.
+        RuntimeError: If the graph does not allow the derivative. The message names the reason.
 
     Example:
         >>> import torch
         >>> from leafgrad import higher_order_grad
-        >>> x = torch.tensor([[1.0], [2.0], [3.0]], requires_grad=True)
-        >>> higher_order_grad(x**3, x, 2).tolist()
-        [[6.0], [12.0], [18.0]]
         >>> points = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
         >>> u = points[:, 0] ** 2 * points[:, 1]
         >>> u_xx, u_xy = higher_order_grad(u, points, [(2, 0), (1, 1)])
         >>> u_xx.tolist(), u_xy.tolist()
         ([4.0, 8.0], [2.0, 6.0])
-        >>> higher_order_grad(x * x.sum().item(), x, 1).tolist()  # the sum, 6, is a constant
-        [[6.0], [6.0], [6.0]]
-        >>> x, t = torch.ones(2, requires_grad=True), torch.tensor([2.0, 3.0], requires_grad=True)
-        >>> higher_order_grad(x**2 * t**3, (x, t), (1, 2)).tolist()
-        [24.0, 36.0]
         >>> along = torch.tensor([[1.0, 1.0]])
         >>> higher_order_grad(u, points, 3, directions=along).tolist()  # (1 + t)**2 * (2 + t)
         [[6.0, 6.0]]
+        >>> x, t = torch.ones(2, requires_grad=True), torch.tensor([2.0, 3.0], requires_grad=True)
+        >>> higher_order_grad(x**2 * t**3, (x, t), (1, 2)).tolist()
+        [24.0, 36.0]
+
+    Note:
+        **Shapes.** If `outputs` and `inputs` have the same shape, an int as `order` differentiates
+        elementwise, and a multi-index (a tuple) treats the last axis as columns and as channels. If
+        `outputs` has at least one axis, but fewer than the batch of `inputs`, all axes that it
+        lacks are columns, numbered as in ``inputs.flatten(outputs.dim())``. If `inputs` is a
+        sequence, a multi-index counts the columns in the order of the tensors. If `outputs` has the
+        shape ``(rows,)``, these tensors may have this shape too, and each is then one column. A
+        function as `outputs` is called with `inputs`, or with copies that require grad if `inputs`
+        do not. Order 0 is `outputs` itself.
+
+        **Directions.** Their shape is ``(n, *columns)``, or ``(n, *batch, *columns)`` if each row
+        has its own. The result is ``d^order / dt^order u(x + t v)`` at t = 0 for each direction v,
+        computed in Taylor mode.
+
+        **Methods.** Taylor mode propagates truncated Taylor series along the recorded graph, once
+        for all orders, so a higher order costs little more. It has a rule for most of PyTorch's
+        operations, and you can add rules with `taylor_rule`. In reverse mode, each order costs
+        about three times as much as the previous one. ``"auto"`` uses Taylor mode, except in three
+        cases: Taylor mode cannot compute the derivative; the derivative is of first order, and one
+        backward pass per channel is cheaper than one series per column; or there are few points on
+        the CPU, and all operations have formulas that are right at any order.
+
+        **Independent rows.** An error names the operation that may mix rows, such as BatchNorm in
+        training mode. A proof is not possible, for example, if a custom function has a backward
+        that does not record its graph. With ``rows="independent"``, a few test passes check your
+        promise and raise an error if it is broken. They can miss a dependence that has no effect at
+        the current values.
+
+        **Errors.** A RuntimeError is raised if there is no graph, if the graph does not lead to
+        `inputs` or mixes rows, or if it comes from a compiled model. It is also raised if Taylor
+        mode has no rule for an operation, and `method` is ``"taylor"`` or reverse mode cannot
+        differentiate the operation often enough (only once if its backward is marked
+        ``@once_differentiable``). If the graph was freed, or a saved tensor was changed in place,
+        you see PyTorch's own error.
+
+        **Constants and zeros.** The derivative is that of the recorded graph. A value that was
+        taken out of the graph by ``.item()``, ``.detach()`` or NumPy counts as a constant, even if
+        it was computed from other rows. Zeros are returned only if the graph proves them, in which
+        case they do not require grad, or with `allow_unused`.
+
+        >>> x = torch.tensor([[1.0], [2.0], [3.0]], requires_grad=True)
+        >>> higher_order_grad(x * x.sum().item(), x, 1).tolist()  # the sum, 6, is a constant
+        [[6.0], [6.0], [6.0]]
+
+        **Side effects.** The ``.grad`` of leaves, of `inputs` and of `outputs` does not change.
+        Taylor mode proves from the graph alone that rows are independent, and runs no backward. So
+        it ignores what a hook, or the backward of a custom function with a registered rule, does to
+        gradients. It runs a checkpointed function once more. For a write into a view, it runs the
+        backward of the write to find the positions of the elements, and therefore waits for the
+        device.
+
+        Reverse mode works like nested calls to `torch.autograd.grad`. Hooks on the path run and may
+        change gradients. Each pass adds to the ``.grad`` of intermediate tensors that called
+        ``retain_grad()``. The backward of a custom function on the path runs once more, to check
+        that it keeps rows separate and records its graph. Python numbers that this backward uses,
+        tensors that it detaches, and values that it stores outside its ``ctx`` count as constants.
+
+        **Shared work.** Calls for parts of the same derivative, such as another column of a channel
+        or another channel of an order, share one pass as long as a result of this pass is alive.
+        Each call returns the same numbers as a separate pass would, in a separate tensor. But hooks
+        run only once.
+
+        **Compiled code.** Inside a function that `torch.compile` compiles, this call and the
+        backward of its result become part of the compiled graph. The exception is a proof of
+        independent rows that needs the values of an index: such a call runs uncompiled between the
+        compiled parts. Then `outputs` must be the function or module, because the output of a
+        compiled part cannot be differentiated twice. With ``fullgraph=True``, an error explains
+        this. Evaluate such a call under ``no_grad()`` instead of ``inference_mode()``, where
+        PyTorch cannot save its tensors.
+
+        **Forward mode AD.** While `torch.autograd.forward_ad` is on, reverse mode is used, and the
+        result carries tangents.
+
+        **Precision.** A derivative beyond the range of the dtype of `inputs` is infinite or zero.
+        In reverse mode, the other derivatives are as exact as PyTorch's formulas, which lose digits
+        where a function saturates (for example `silu` in single precision at 16). In Taylor mode,
+        they are as exact as the values that PyTorch saved, at any order and scale. Half precision
+        is computed in single precision, and orders above 8 in double precision.
+
+        Taylor mode scales its coefficients and checks them at the end. If one may have left the
+        range, everything is computed again in double precision with other scales. This check waits
+        for the device. It is skipped while code is compiled, while a CUDA graph is captured, and
+        inside a dispatch mode or transform. Then coefficients of order up to 8 that leave the range
+        of single precision are infinite, NaN or inexact. An example is a function whose argument is
+        scaled by 1e-12 and whose value is scaled by 1e20.
+
+        **Kinks and NaN.** At a kink, such as that of ReLU at zero, the derivative is that of
+        PyTorch's formula. The same is true where a formula divides zero by zero. The second
+        derivative of a ReLU network is zero. `torch.where` does not prevent NaN in reverse mode:
+        the derivative of ``torch.where(x == 0, 1, x.sin() / x)`` at 0 is NaN, as in autograd, while
+        Taylor mode returns the derivative of the selected branch. Replace the divisor as well, by
+        ``torch.where(x == 0, 1, x)``.
+
+        Some formulas of PyTorch are wrong for higher derivatives, such as that of
+        `torch.logcumsumexp` from order 3 on. If reverse mode would use one, an error names the
+        node.
     """
     request = None
     if directions is None and may_be_kept(method, rows, create_graph, allow_unused):

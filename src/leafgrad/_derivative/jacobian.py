@@ -31,37 +31,42 @@ def jacobian(
     method: Method = "auto",
     rows: RowsArgument = "proven",
 ) -> Tensor:
-    """Return the first derivatives of each row and channel of `outputs` in all columns of `inputs`.
+    """Return the first derivatives of `outputs` with respect to every column of `inputs`.
 
-    For a single channel, this is the gradient. The result contains what `higher_order_grad` returns
-    for ``(1, 0, ...)``, ``(0, 1, ...)`` and so on.
+    A row is one entry of the batch, for example one point. In each row, `inputs` has columns, such
+    as x and t, and `outputs` has channels, such as u and v. Element ``[b, c, i]`` of the result is
+    the derivative of channel c with respect to column i in row b. For a single channel, each row of
+    the result is the gradient.
 
     Args:
-        outputs: The tensor to differentiate: floating point, of shape ``(*batch, *channels)``. Or a
-            function that computes it, as for `higher_order_grad`.
-        inputs: The floating point tensor of shape ``(*batch, *columns)`` that `outputs` was
-            computed from, as for `laplacian`.
-        dims: The columns to include, in this order, as for `laplacian`. The result then ends in
-            ``(len(dims),)``. By default, all columns are included.
-        create_graph: Record the result, so that it can be differentiated further.
-        method: As for `higher_order_grad`.
-        rows: As for `higher_order_grad`.
+        outputs: The tensor to differentiate, of shape ``(*batch, *channels)``, or a function or
+            module that computes this tensor from `inputs`.
+        inputs: The tensor of shape ``(*batch, *columns)`` to differentiate with respect to, or a
+            sequence of tensors that each contain some of the columns.
+        dims: The columns to include, in this order. By default, all columns are included.
+        create_graph: Whether to record the result, so that it can be differentiated further.
+        method: ``"taylor"`` propagates Taylor series along the graph, ``"reverse"`` runs backward
+            passes, and ``"auto"`` chooses one of the two.
+        rows: ``"proven"`` raises an error unless it can be proven that each row of `outputs`
+            depends only on the same row of `inputs`. With ``"independent"``, you promise this where
+            a proof is not possible.
 
     Returns:
-        A tensor of shape ``(*batch, *channels, *columns)`` in the dtype of `inputs`.
+        A tensor of shape ``(*batch, *channels, *columns)`` in the dtype of `inputs`. With `dims`,
+        the last axis has one entry for each included column.
 
     Raises:
-        TypeError: As `higher_order_grad` does.
-        ValueError: If the shapes do not match, `inputs` has no columns, or `method` is unknown.
-        RuntimeError: As `higher_order_grad` does.
+        TypeError: If an argument has the wrong type, or a tensor is complex, integer or sparse.
+        ValueError: If the shapes do not match, `inputs` has no columns, `dims` is empty, repeats a
+            column or contains one that does not exist, or `method` or `rows` is unknown.
+        RuntimeError: If the graph does not allow the derivative, for example because it does not
+            lead to `inputs` or mixes rows. The message names the reason.
 
     Example:
         >>> import torch
         >>> from leafgrad import jacobian
         >>> points = torch.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
         >>> x, y = points.unbind(-1)
-        >>> jacobian(x * y, points).tolist()
-        [[2.0, 1.0], [4.0, 3.0]]
         >>> field = torch.stack([x * y, x + 2 * y], dim=1)
         >>> jacobian(field, points)[0].tolist()
         [[2.0, 1.0], [1.0, 2.0]]

@@ -72,46 +72,41 @@ def laplacian(  # noqa: PLR0913 (they are passed by name)
     method: Method = "auto",
     rows: RowsArgument = "proven",
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Return the sum of second derivatives of each row and channel of `outputs` over the columns.
+    """Return the sum of the second derivatives of `outputs` over the columns of `inputs`.
 
-    This is the sum of what `higher_order_grad` returns for ``(2, 0, ...)``, ``(0, 2, ...)`` and so
-    on. A single pass computes the sum without the separate second derivatives. For most networks,
-    this takes less time and memory than one reverse pass per column.
+    This sum is the Laplacian. A single pass computes it for each row and channel, without the
+    separate second derivatives. For most networks, this takes less time and memory than one
+    backward pass per column. Rows, columns and channels are those of `jacobian`.
 
     Args:
-        outputs: The tensor to differentiate: floating point, of shape ``(*batch, *channels)``. Or a
-            function that computes it, as for `higher_order_grad`.
-        inputs: The floating point tensor of shape ``(*batch, *columns)`` that `outputs` was
-            computed from. The columns are the last axis. If `outputs` has fewer axes than the batch
-            before it, all axes that `outputs` lacks are columns, for example for ``(batch,)`` and
-            ``(batch, electrons, 3)``. Or several tensors, as for `higher_order_grad`.
-        dims: The columns to sum over, for example those of space but not of time. All by default.
-        directions: Sum over n directions across the columns instead of over columns. Their shape is
-            ``(n, *columns)``, or ``(n, *batch, *columns)`` if each row has its own, in the dtype of
-            `inputs`. Each second derivative is multiplied by the squared length of its direction.
-            If the directions are the columns of a matrix S, the result is the trace of ``S S^T``
-            times the Hessian.
-        with_gradient: Return the first derivatives too. The same pass computes them.
-        create_graph: Record the result, so that it can be differentiated further.
-        method: As for `higher_order_grad`.
-        rows: As for `higher_order_grad`.
+        outputs: The tensor to differentiate, of shape ``(*batch, *channels)``, or a function or
+            module that computes this tensor from `inputs`.
+        inputs: The tensor of shape ``(*batch, *columns)`` to differentiate with respect to, or a
+            sequence of tensors that each contain some of the columns.
+        dims: The columns to sum over, for example those of space but not of time. By default, the
+            sum includes all columns.
+        directions: Directions to sum over instead of columns, of shape ``(n, *columns)``, or
+            ``(n, *batch, *columns)`` if each row has its own. They have the dtype of `inputs`.
+        with_gradient: Whether to return the first derivatives too. The same pass computes them.
+        create_graph: Whether to record the result, so that it can be differentiated further.
+        method: ``"taylor"`` propagates Taylor series along the graph, ``"reverse"`` nests backward
+            passes, and ``"auto"`` chooses one of the two.
+        rows: ``"proven"`` raises an error unless it can be proven that each row of `outputs`
+            depends only on the same row of `inputs`. With ``"independent"``, you promise this where
+            a proof is not possible.
 
     Returns:
-        A tensor with the shape of `outputs` and the dtype of `inputs`. If `with_gradient` is true,
-        a tuple of this tensor and the gradient in all columns, ``(*batch, *channels, *columns)``.
-        The gradient does not depend on `dims` and `directions`.
+        A tensor with the shape of `outputs` and the dtype of `inputs`. With `with_gradient`, a
+        tuple of this tensor and the gradient with respect to all columns,
+        ``(*batch, *channels, *columns)``.
 
     Raises:
-        TypeError: As `higher_order_grad` does, or if `dims` is a single int, or if `directions` is
-            not a tensor in the dtype of `inputs`.
-        ValueError: If the shapes do not match, `method` is unknown, both `dims` and `directions`
-            are passed, or `dims` is empty, repeats a column or contains one that does not exist.
-        RuntimeError: As `higher_order_grad` does.
-
-    Note:
-        The range of the result is limited in the same way as that of `higher_order_grad`.
-        `directions` are treated as constants in the derivative, even if they were computed from
-        `inputs`. The result can be differentiated with respect to them.
+        TypeError: If an argument has the wrong type, or a tensor is complex, integer or sparse.
+        ValueError: If the shapes do not match, both `dims` and `directions` are passed, `dims` is
+            empty, repeats a column or contains one that does not exist, or `method` or `rows` is
+            unknown.
+        RuntimeError: If the graph does not allow the derivative, for example because it does not
+            lead to `inputs` or mixes rows. The message names the reason.
 
     Example:
         >>> import torch
@@ -127,6 +122,19 @@ def laplacian(  # noqa: PLR0913 (they are passed by name)
         >>> total, gradient = laplacian(x * y, points, with_gradient=True)
         >>> gradient.tolist()
         [[2.0, 1.0], [4.0, 3.0]]
+
+    Note:
+        The columns are the last axis of `inputs`. If `outputs` has fewer axes than the batch before
+        this axis, all axes that `outputs` lacks are columns, as for shapes ``(batch,)`` and
+        ``(batch, electrons, 3)``. `jacobian` and `hessian` count columns in the same way.
+
+        For directions v and the Hessian H, the result is the sum of ``v^T H v``, so each second
+        derivative is multiplied by the squared length of its direction. If the directions are the
+        columns of a matrix S, this is the trace of ``S S^T H``. The directions count as constants,
+        even if they were computed from `inputs`. The result can be differentiated with respect to
+        them. The gradient does not depend on `dims` and `directions`.
+
+        The range of the result is limited in the same way as that of `higher_order_grad`.
     """
     if not isinstance(with_gradient, bool):
         raise TypeError(message("derivative.flag", name="with_gradient", value=with_gradient))

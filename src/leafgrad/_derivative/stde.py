@@ -41,38 +41,34 @@ def stde(  # noqa: PLR0913 (they are passed by name)
     create_graph: bool = True,
     rows: RowsArgument = "proven",
 ) -> Tensor:
-    """Return an estimate of a differential operator in many columns, from random directions.
+    """Return an estimate of a differential operator from derivatives along random directions.
 
-    The estimate is unbiased. It is computed from derivatives along `samples` directions, which
-    costs less than derivatives in all columns.
+    The estimate is unbiased. With many columns, derivatives along a few directions cost less than
+    derivatives with respect to all columns. Rows, columns and channels are those of `jacobian`.
 
     Args:
-        outputs: The tensor or function to differentiate, as for `laplacian`.
-        inputs: The tensor to differentiate with respect to, as for `laplacian`.
+        outputs: The tensor to differentiate, of shape ``(*batch, *channels)``, or a function or
+            module that computes this tensor from `inputs`.
+        inputs: The tensor of shape ``(*batch, *columns)`` to differentiate with respect to.
         order: The order of the operator.
         samples: The number of random directions. All rows use the same ones.
-        kind: ``"laplacian"``: the Laplacian for order 2, the biharmonic operator for order 4, and
-            so on. The directions are Gaussian; for order 2 they are random signs, which reduce the
-            variance. ``"diagonal"``: the sum of the unmixed derivatives of any order. The
-            directions are columns drawn without replacement, so the result is exact if there are as
-            many samples as columns.
-        dims: The columns of the operator, as for `laplacian`.
-        generator: The source of random numbers. By default, PyTorch's own.
-        create_graph: Record the result, so that it can be differentiated further.
-        rows: As for `higher_order_grad`.
+        kind: ``"laplacian"`` is the Laplacian for order 2, the biharmonic operator for order 4, and
+            so on. ``"diagonal"`` is the sum of the unmixed derivatives, for any order.
+        dims: The columns that the operator includes. By default, it includes all columns.
+        generator: The source of random numbers. By default, PyTorch's own generator is used.
+        create_graph: Whether to record the result, so that it can be differentiated further.
+        rows: ``"proven"`` raises an error unless it can be proven that each row of `outputs`
+            depends only on the same row of `inputs`. With ``"independent"``, you promise this where
+            a proof is not possible.
 
     Returns:
         The estimate for each row and channel, in the shape of `outputs`.
 
     Raises:
-        TypeError: As `higher_order_grad` does.
+        TypeError: If an argument has the wrong type, or a tensor is complex, integer or sparse.
         ValueError: If `order`, `samples`, `kind` or `dims` is invalid.
-        RuntimeError: As ``higher_order_grad(..., method="taylor")`` does.
-
-    Note:
-        The square of an estimate is biased: its mean exceeds the square of the operator by the
-        variance. For an unbiased gradient of a squared residual, multiply the residuals of two
-        independent estimates.
+        RuntimeError: If the graph does not allow the derivative, or Taylor mode has no rule for one
+            of its operations.
 
     Example:
         >>> import torch
@@ -83,6 +79,15 @@ def stde(  # noqa: PLR0913 (they are passed by name)
         [200.0, 200.0]
         >>> stde((x**3).sum(1), x, 3, samples=8, kind="diagonal").tolist()
         [600.0, 600.0]
+
+    Note:
+        For ``"laplacian"``, the directions are Gaussian. For order 2 they are random signs instead,
+        which reduce the variance. For ``"diagonal"``, the directions are columns drawn without
+        replacement, so the result is exact if there are as many samples as columns.
+
+        The square of an estimate is biased: its mean exceeds the square of the operator by the
+        variance. For an unbiased gradient of a squared residual, multiply the residuals of two
+        independent estimates.
     """
     problem = parse_problem(
         outputs, inputs, by_column=True, create_graph=create_graph, method="auto", rows=rows

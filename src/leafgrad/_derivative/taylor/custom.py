@@ -29,20 +29,9 @@ CUSTOM: dict[type[torch.autograd.Function], Rule] = {}
 def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule], CustomRule]:
     """Return a decorator that registers a Taylor rule for a custom `torch.autograd.Function`.
 
-    Without a rule, `higher_order_grad` uses nested reverse mode for outputs that were computed with
-    the function. With a rule, the function's backward is not called, so it need not be
-    differentiable more than once.
-
-    The rule is called with the function's ``ctx``, like its backward, and with a `Series` for each
-    tensor that the function was applied to. The argument is None if that tensor does not depend on
-    the inputs. The rule returns a `Jet` or a `Series`, or a list of them with one entry per output.
-    To return zero, return a `Jet` whose series is None, or None inside a list. A plain None is an
-    error, because a rule without ``return`` returns it.
-
-    The rule should take values from ``ctx.saved_tensors``, which have their graph. A `Jet` converts
-    its value to the precision of its series, which may be higher than that of the function. The
-    rule is called once more to prove that it keeps rows separate, and again if numbers left the
-    range of a dtype. Use `check_taylor_rule` to check that a rule is correct.
+    With a rule, `higher_order_grad` can differentiate through the function in Taylor mode. It then
+    does not call the function's backward, which therefore need not be differentiable more than
+    once. Without a rule, it nests backward passes through the function.
 
     Args:
         function: The class to register a rule for.
@@ -52,8 +41,7 @@ def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule
 
     Raises:
         TypeError: If `function` is not a subclass of `torch.autograd.Function`, or if the decorated
-            object is not callable. `higher_order_grad` raises it later if the rule returns anything
-            else, and a ValueError if the returned series do not fit the outputs of the function.
+            object is not callable.
 
     Example:
         >>> import torch
@@ -63,10 +51,6 @@ def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule
         ...     def forward(ctx, x):
         ...         ctx.save_for_backward(x)
         ...         return x**3
-        ...
-        ...     @staticmethod
-        ...     def backward(ctx, gradient):
-        ...         return 3 * ctx.saved_tensors[0] ** 2 * gradient
         >>> @taylor_rule(Cube)
         ... def cube(ctx, x):
         ...     (value,) = ctx.saved_tensors
@@ -74,6 +58,22 @@ def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule
         >>> x = torch.tensor([[1.0], [2.0]], requires_grad=True)
         >>> higher_order_grad(Cube.apply(x), x, 2, method="taylor").tolist()
         [[6.0], [12.0]]
+
+    Note:
+        **Arguments.** The rule is called with the function's ``ctx``, like its backward, and with a
+        `Series` for each tensor that the function was applied to. The series is None if that tensor
+        does not depend on the inputs. The rule should take values from ``ctx.saved_tensors``, which
+        have their graph. A `Jet` converts its value to the precision of its series, which may be
+        higher than that of the function.
+
+        **Result.** The rule returns a `Jet` or a `Series`, or a list of them with one entry per
+        output. To return zero, return a `Jet` whose series is None, or None inside a list. A plain
+        None is an error, because a rule without ``return`` returns it. `higher_order_grad` raises a
+        TypeError if the rule returns anything else, and a ValueError if the returned series do not
+        fit the outputs.
+
+        **Calls.** The rule is called once more to prove that it keeps rows separate, and again if
+        numbers left the range of a dtype. Use `check_taylor_rule` to check that a rule is correct.
     """
     check_function(function)
     name = function.__name__

@@ -32,15 +32,15 @@ from leafgrad._messages import message
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class Jet:
-    """A tensor together with its Taylor series, for use in a rule (see `taylor_rule`).
+    """A tensor together with its Taylor series, to compute with in a rule (see `taylor_rule`).
 
-    Jets support ``+``, ``-``, ``*``, ``/`` and ``**`` like tensors. The other operand can be a jet,
-    a number, or a tensor that does not depend on the inputs. Functions such as `exp` are methods.
-    Matrices are multiplied by ``@``. An index may contain integers, slices, ``...`` and None.
+    Jets support ``+``, ``-``, ``*``, ``/``, ``**`` and ``@`` like tensors, and functions such as
+    `exp` are methods. The other operand can be a jet, a number, or a tensor that does not depend on
+    the inputs. An index may contain integers, slices, ``...`` and None.
 
     Attributes:
         value: The tensor itself, with its graph.
-        series: The Taylor coefficients of orders above 0, None if they are zero.
+        series: The Taylor coefficients of orders above 0. None means that they are all zero.
 
     Raises:
         TypeError: If `value` is not a tensor, or `series` is neither a `Series` nor None.
@@ -128,23 +128,23 @@ class Jet:
         return self.to(self.value[index], lambda series: series.part(index))
 
     def sum(self, dim: int | Sequence[int] | None = None, *, keepdim: bool = False) -> Jet:
-        """Return the sum of this jet ``[*shape]`` along the axes `dim`, or of all elements."""
+        """Return the sum of this jet along the axes `dim`, or of all its elements."""
         dims = _dims(self.value, dim)
         value = self.value.sum(dims, keepdim=keepdim)
         return self.to(value, lambda series: series.summed(dims, keepdim=keepdim))
 
     def mean(self, dim: int | Sequence[int] | None = None, *, keepdim: bool = False) -> Jet:
-        """Return the mean of this jet ``[*shape]`` along the axes `dim`, or of all elements."""
+        """Return the mean of this jet along the axes `dim`, or of all its elements."""
         count = math.prod(self.value.shape[dim] for dim in _dims(self.value, dim))
         return self.sum(dim, keepdim=keepdim) / count
 
     def softmax(self, dim: int) -> Jet:
-        """Return the softmax of this jet ``[*shape]`` along an axis."""
+        """Return the softmax of this jet along the axis `dim`."""
         value = self.value.softmax(dim)
         return self.to(value, lambda series: softmax_from(value, series, [dim]))
 
     def where(self, condition: Tensor, other: Jet | Tensor | Number) -> Jet:
-        """Return a jet with the elements of this one where `condition` is true, else of `other`."""
+        """Return a jet with elements of this jet where `condition` is true, else of `other`."""
         if not isinstance(other, Jet):
             value = self.value
             other = Jet(torch.as_tensor(other, dtype=value.dtype, device=value.device), None)

@@ -35,16 +35,16 @@ Number = complex | float | int
 
 @dataclass(kw_only=True, slots=True, eq=False)  # A frozen dataclass takes three times as long.
 class Series:
-    """The Taylor coefficients of a tensor at all orders above 0. Rules compute with them.
+    """The Taylor coefficients of a tensor at all orders above 0.
 
     A rule (see `taylor_rule`) is called with a series for each argument and returns the series of
-    the result. The coefficients are one stack. It contains only those that may differ from zero:
-    `indices` contains their places in the algebra's basis. Along an axis on which all entries are
-    equal, the stack may have size 1.
+    the result. In most rules you pass a series to `Jet` and compute with the jet.
 
-    A coefficient is a derivative divided by factorials. It is also multiplied by a power of two, so
-    that it stays within the range of its dtype. The dtype is at least single precision, whatever
-    the dtype of the tensor.
+    A coefficient is a derivative divided by factorials. All coefficients are in one stack, which
+    contains only those that may differ from zero; `indices` contains their positions in the basis
+    of the algebra. Along an axis on which all entries are equal, the stack may have size 1.
+    Coefficients are multiplied by a power of two, so that they stay within the range of their
+    dtype. This dtype is at least single precision, whatever the dtype of the tensor is.
     """
 
     algebra: Algebra
