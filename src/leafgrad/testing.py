@@ -25,20 +25,20 @@ def assert_gradients(
     recording: Recording | None = None,
     expect: Iterable[str] | None = None,
 ) -> None:
-    """Fail unless every parameter gets a finite gradient that is not zero.
+    """Raise an error unless every parameter gets a finite gradient that is not zero.
 
-    One backward pass runs. It keeps the graph and every ``.grad``.
+    This runs one backward pass, which keeps the graph and leaves every ``.grad`` unchanged.
 
     Args:
-        loss: The loss, as in `diagnose`.
-        model: The model or parameters that should be trained, as in `diagnose`.
-        recording: What `record` returned while the loss was computed. With it, a failure shows the
-            lines at fault.
-        expect: The names of the parameters that should get a gradient, and no others.
+        loss: The tensor that the backward pass starts from, or several in lists, tuples or dicts.
+        model: The module to check, a mapping from name to tensor or module, or an optimizer.
+        recording: The recording from the `record` block in which the loss was computed. With it, a
+            failure shows the lines at fault.
+        expect: The names of the parameters that should get a gradient. All others should not.
 
     Raises:
-        AssertionError: If the report of `diagnose` contains an error or a warning, or if a
-            parameter gets no gradient. The message is the report.
+        AssertionError: If `diagnose` finds an error or a warning, or if a parameter gets no
+            gradient. The message is the report.
 
     Example:
         >>> import torch
@@ -59,17 +59,17 @@ def assert_gradients(
 def assert_trains(
     step: Callable[[], object], model: torch.nn.Module, frozen: Iterable[str] = ()
 ) -> None:
-    """Fail unless one training step changes every parameter and leaves all of them finite.
+    """Raise an error unless a training step changes every parameter and leaves all of them finite.
 
     Args:
-        step: A function that takes one step: forward pass, ``backward()`` and
+        step: A function that takes one training step: forward pass, ``backward()`` and
             ``optimizer.step()``.
         model: The model that the step trains.
         frozen: The names of parameters, or of modules, that must not change.
 
     Raises:
-        AssertionError: If a parameter is not finite or has not changed, or if a frozen one has
-            changed. The message lists these parameters and the report of `debug`.
+        AssertionError: If a parameter is not finite or has not changed, or if a frozen parameter
+            has changed. The message lists these parameters and contains the report of `debug`.
         ValueError: If a name in `frozen` matches no parameter, or if all parameters are frozen.
 
     Example:

@@ -54,11 +54,11 @@ PLAIN = {"retain_graph", "create_graph"}
 
 
 class StepReport(NamedTuple):
-    """A report on one training step.
+    """A report on one training step. `debug` adds it to its list.
 
     Attributes:
-        step: The number of the training step, from 1.
-        report: What `diagnose` found in it.
+        step: The number of the training step, counted from 1.
+        report: The findings of `diagnose` in this step.
     """
 
     step: int
@@ -378,25 +378,27 @@ def debug(
 ) -> AbstractContextManager[list[StepReport]]:
     """Watch a training step or a whole loop, and report what is wrong with it.
 
-    It records three steps and diagnoses each ``backward()`` in them. A report with an error or a
-    warning is printed to standard error, once. If ``backward()`` or the forward pass raises an
-    error, the report is attached to the error and appears in its traceback.
+    Put the loop inside ``with debug():``. The first three steps are recorded, and `diagnose` checks
+    each ``backward()`` in them. A report with an error or a warning is printed to standard error,
+    once. If the forward pass or ``backward()`` raises an error, the report appears in the
+    traceback.
 
-    After these steps it stops recording. It still checks the loss at each ``backward()`` and all
-    gradients at each ``optimizer.step()``. When one of them stops being finite, it reports this
-    and records the next three steps. These checks made a step of a small GPT 3 % longer, and that
-    of a PINN 5 % (``benchmarks/debug_cost.py``). They do not wait for a GPU: a report about values
-    on a GPU comes about one step later.
+    Later steps are not recorded, but `debug` still checks the loss at each ``backward()`` and all
+    gradients at each ``optimizer.step()``. If one of them stops being finite, `debug` reports it
+    and records the next three steps.
 
     Args:
-        model: What should be trained, as in `diagnose`. By default, the modules in memory that the
-            optimizers train.
-        optimizer: The optimizer, or several. By default, all in memory.
-        first: The first step to record. To see the line that made a number not finite in step 812,
-            run the program again with the same seed and ``first=812``.
+        model: The module to check, a mapping from name to tensor or module, or an optimizer. By
+            default, `debug` checks the modules that the optimizers train.
+        optimizer: The optimizer, or several. By default, `debug` finds all optimizers that exist in
+            the process.
+        first: The number of the first step to record. If a loss stopped being finite in step 812,
+            run the program again with the same seed and ``first=812`` to see the line that caused
+            it.
 
     Returns:
-        A context manager. ``as reports`` is a list to which each report is added with its step.
+        A context manager. The value after ``as`` is a list, and `debug` appends a `StepReport` to
+        it for each report.
 
     Raises:
         TypeError: If an argument has the wrong type.
@@ -414,9 +416,15 @@ def debug(
         >>> reports
         []
 
-    In recorded steps, code that `torch.compile` made runs as it was written, operations on a GPU
-    are waited for, and a second backward pass runs the hooks of the graph once more. Only the
-    thread that entered the block is watched.
+    Note:
+        Recording changes how a step runs. Functions compiled by `torch.compile` run uncompiled,
+        because compiled code has no lines. `debug` waits for each operation on a GPU, and it runs a
+        second backward pass, so hooks on the graph run once more. Only the thread that entered the
+        block is watched.
+
+        The checks of later steps are cheap: they made a training step 3 % longer for a small GPT
+        and 5 % longer for a PINN (``benchmarks/debug_cost.py``). They do not wait for a GPU, so a
+        report about values on a GPU appears about one step later.
     """
     if first < 1:
         raise ValueError(f"first must be 1 or more, not {first}")

@@ -39,24 +39,21 @@ def diagnose(
     gradients: bool = False,
     expect: Iterable[str] | None = None,
 ) -> Report:
-    """Report what is wrong with a training step, where, and what to type to fix it.
+    """Report what is wrong with a training step, on which line, and how to fix it.
 
-    Call it before ``loss.backward()``. Nothing runs and nothing changes, unless you pass
+    Call this function before ``loss.backward()``. It runs and changes nothing, unless you pass
     ``gradients=True``.
 
     Args:
         loss: The tensor that the backward pass starts from, or several in lists, tuples, dicts or
-            dataclasses. The terms of a mapping are also checked one by one. You can pass a model
-            output of Hugging Face, which contains the loss. You can also pass the exception that
-            the forward pass raised.
-        model: What should be trained: a module, a mapping from name to tensor or module, or an
-            optimizer.
-        optimizer: The optimizer, or several. It is checked against the model.
-        recording: What `record` returned while the loss was computed in this thread. With it, the
-            report shows the lines at fault, and finds problems that leave no trace in the graph.
-            Without it, the report ends with the code that shows them.
+            dataclasses. If the forward pass raised an exception, pass the exception instead.
+        model: The module to check, a mapping from name to tensor or module, or an optimizer.
+        optimizer: The optimizer, or several. `diagnose` checks whether it trains the model.
+        recording: The recording from the `record` block in which the loss was computed, in this
+            thread. With it, the report shows the lines at fault, and finds problems that leave no
+            trace in the graph.
         gradients: Whether to run one backward pass, which also finds gradients that are zero, too
-            small or not finite. Hooks run; ``.grad`` and the graph stay as they are.
+            small or not finite. Hooks run, but ``.grad`` and the graph do not change.
         expect: The names of the parameters that should get a gradient. All others should not.
 
     Returns:
@@ -64,7 +61,7 @@ def diagnose(
 
     Raises:
         TypeError: If an argument has the wrong type.
-        ValueError: If `loss` holds no tensor, or `model` is an iterator that was already read.
+        ValueError: If `loss` contains no tensor, or `model` is an iterator that was already read.
 
     Example:
         >>> import torch
@@ -75,6 +72,11 @@ def diagnose(
         >>> report = diagnose(loss, {"w": w}, recording=recording)
         >>> report.ok
         False
+
+    Note:
+        The terms of a mapping of losses are also checked one by one. You can pass a model output of
+        Hugging Face, which contains the loss. Without a recording, the report ends with the code
+        that shows the lines at fault.
     """
     if optimizer is None and isinstance(model, torch.optim.Optimizer):
         optimizer = model

@@ -16,8 +16,8 @@ class Severity(StrEnum):
 
     Attributes:
         ERROR: Training fails, or a parameter that should be trained is not.
-        WARNING: Training runs, but probably does something else than intended.
-        NOTE: Worth knowing, and possibly intended.
+        WARNING: Training runs, but probably does something that you did not intend.
+        NOTE: The finding is worth knowing, and may be intended.
     """
 
     ERROR = "error"
@@ -27,11 +27,11 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Span:
-    """An expression in the user's code, with the label that the report prints under it.
+    """An expression in the user's code, with the label that the report prints below it.
 
     Attributes:
         source: The file, line and columns of the expression.
-        label: A few words printed under the expression.
+        label: A few words that the report prints below the expression.
     """
 
     source: Source
@@ -44,9 +44,9 @@ class Edit:
 
     Attributes:
         file: The path of the file.
-        line: The number of the line, starting at 1.
+        line: The number of the line, counted from 1.
         before: The line before the change.
-        after: The lines that replace it; empty if the line is deleted.
+        after: The lines that replace it. Empty if the line is deleted.
     """
 
     file: str
@@ -61,7 +61,7 @@ class Help:
 
     Attributes:
         text: The advice, including the code to type.
-        edits: The same advice as changes of lines; empty if no exact change is known.
+        edits: The same advice as changes of lines. Empty if no exact change is known.
     """
 
     text: str
@@ -75,15 +75,15 @@ class Diagnosis:
     Attributes:
         code: The name of the problem, such as ``"no-grad"``. The page of diagnoses has a section
             for each code.
-        severity: How serious it is.
+        severity: How serious the finding is.
         headline: The problem in one sentence.
-        subject: The names of the tensors that are affected.
+        subject: The names of the affected tensors.
         primary: The expression at fault. None if no recording saw it and autograd stores no line.
         secondary: Other expressions that explain the problem, such as the line that switched
             recording off.
         notes: Further facts, as sentences.
-        help: How to fix it, the most likely fix first.
-        consequences: Findings that this one causes.
+        help: Ways to fix the problem, the most likely first.
+        consequences: Other findings that this one causes.
     """
 
     code: str

@@ -270,14 +270,14 @@ def _place_text(source: Source) -> str:
 class Report:
     """The findings of `diagnose`, the most severe first.
 
-    A report keeps no tensor and no graph alive. ``print(report)`` shows it as text; a notebook
+    A report keeps no tensor and no graph alive. ``print(report)`` shows it as text, and a notebook
     shows it in colour.
 
     Attributes:
-        diagnoses: The findings, the most severe first. Findings that another one causes are
-            listed with that one.
-        help: How to find out more, for example which lines are at fault. Empty if nothing is
-            missing.
+        diagnoses: The findings, the most severe first. If one finding causes others, they are
+            listed inside it.
+        help: Advice on how to find out more, for example which lines are at fault. Empty if nothing
+            is missing.
     """
 
     diagnoses: tuple[Diagnosis, ...]
@@ -285,16 +285,16 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether there is no error and no warning."""
+        """Whether the report contains no error and no warning."""
         return all(one.severity is Severity.NOTE for one in self.diagnoses)
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """The codes of the findings, in order."""
+        """The codes of the findings, in the order of the report."""
         return tuple(one.code for one in self.diagnoses)
 
     def about(self, *names: str) -> "Report":
-        """Return a report with only the findings about some tensors.
+        """Return a report with only the findings about the named tensors.
 
         Args:
             names: The names of the tensors, as in `Diagnosis.subject`.
@@ -306,7 +306,7 @@ class Report:
         """Print the report, in colour if the terminal has colours and ``NO_COLOR`` is not set.
 
         Args:
-            file: Where to print it; by default to standard output.
+            file: The file to print to. By default, this is standard output.
         """
         stream, text = file or sys.stdout, str(self)
         has_colours = stream.isatty() and os.environ.get("TERM") != "dumb"
@@ -340,9 +340,10 @@ class Report:
         return f'<pre class="leafgrad-report" style="{style}">{body}</pre>'
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON types.
+        """Return the report as a dict of JSON types.
 
         Returns:
-            ``ok``, ``help``, and ``diagnoses``, a list with a dict for each finding.
+            A dict with the keys ``ok``, ``help`` and ``diagnoses``, which is a list with one dict
+            for each finding.
         """
         return {"ok": self.ok, **fields_as_json(self)}

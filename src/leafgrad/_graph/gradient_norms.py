@@ -29,12 +29,12 @@ class ModuleGradient:
     """The size of the gradients in one module.
 
     Attributes:
-        module: The path of the module, or ``"outside"`` for operations outside of all modules. For
-            a leaf outside of all modules, its name.
-        arriving: The 2-norm of the gradient that arrives at the module's result; for several calls,
-            at the last result. None if no gradient arrived.
-        ratio: This norm divided by that of the first module; None outside of all modules.
-        parameters: The 2-norm of the gradients of all leaves in the module together; None if none
+        module: The path of the module. For operations outside of all modules this is ``"outside"``,
+            and for a leaf outside of all modules its name.
+        arriving: The 2-norm of the gradient that arrives at the module's result. If the module was
+            called several times, at its last result. None if no gradient arrived.
+        ratio: This norm divided by that of the first module. None outside of all modules.
+        parameters: The 2-norm of the gradients of all leaves in the module together. None if none
             got a gradient.
         not_finite: ``"NaN"`` or ``"infinity"`` if one of these gradients contains any, else None.
             The norms leave these elements out.
@@ -51,7 +51,7 @@ class ModuleGradient:
 class GradientNorms:
     """The sizes of the gradients in each module, in the order of the backward pass.
 
-    `GraphTrace.gradient_norms` returns it, and ``str()`` prints it as a table.
+    `GraphTrace.gradient_norms` returns it, and ``str()`` shows it as a table.
 
     Attributes:
         modules: The modules, from the outputs to the inputs.

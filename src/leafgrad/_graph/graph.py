@@ -39,7 +39,7 @@ class Graph:
 
     @cached_property
     def leaves(self) -> tuple[TracedNode, ...]:
-        """The nodes that accumulate into a leaf tensor."""
+        """The nodes that accumulate gradients into a leaf tensor."""
         return tuple(node for node in self.nodes if node.is_leaf)
 
     @cached_property
@@ -49,7 +49,7 @@ class Graph:
 
     @cached_property
     def memory(self) -> GraphMemory:
-        """The memory that the graph keeps alive for backward, by kind, module and line."""
+        """The memory that the graph keeps alive for the backward pass, by kind, module and line."""
         return memory_of(self.nodes)
 
     @cached_property
@@ -65,7 +65,7 @@ class Graph:
 
     @cached_property
     def gradient_norms(self) -> GradientNorms:
-        """The sizes of the gradients by module, and where they vanish or explode.
+        """The sizes of the gradients in each module, and where they vanish or explode.
 
         Raises:
             ValueError: If `trace_graph` ran without ``gradients=True``.

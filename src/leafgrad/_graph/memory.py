@@ -17,18 +17,19 @@ WIDEST_NAME = 36
 class MemoryShare:
     """The memory that a group of saved tensors keeps alive.
 
-    A storage that two groups have in common counts in each of them.
+    If two groups share a storage, it counts in each of them.
 
     Attributes:
-        name: What the group has in common: a kind of node, a module, a line of code.
+        name: The property that the group has in common: the name of a node, a module, or a line of
+            code.
         nodes: The indices of the nodes that save the tensors.
         slots: The number of saved tensors.
-        tensor_bytes: The bytes that they would take if each had its own memory.
-        storages: The number of distinct storages that they live in.
-        storage_bytes: The bytes of these storages.
-        bytes_without_parameters: The bytes of the storages that belong to no parameter.
-        hidden: The number of tensors whose memory PyTorch does not show: sparse tensors, and
-            tensors that a hook packed into something other than one tensor.
+        tensor_bytes: The number of bytes if each tensor had its own memory.
+        storages: The number of distinct storages that contain the tensors.
+        storage_bytes: The number of bytes of these storages.
+        bytes_without_parameters: The number of bytes of the storages that belong to no parameter.
+        hidden: The number of tensors whose memory PyTorch does not show. These are sparse tensors,
+            and tensors that a hook packed into something other than one tensor.
     """
 
     name: str
@@ -43,23 +44,23 @@ class MemoryShare:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GraphMemory(ShownAsCard):
-    """The memory that a graph keeps alive for the backward pass; `GraphTrace.memory` returns it.
+    """The memory that a graph keeps alive for the backward pass. `GraphTrace.memory` returns it.
 
-    Each group lists its shares from the largest to the smallest, without parameters.
+    The shares in each group are sorted from the largest to the smallest, not counting parameters.
 
     Attributes:
         node_count: The number of nodes, with or without saved tensors.
-        recomputing: The indices of the nodes for which `backward()` runs code of the forward pass
+        recomputing: The indices of the nodes for which ``backward()`` runs code of the forward pass
             again.
-        hiding: The indices of the nodes whose saved tensors PyTorch does not show. They are not
-            counted here.
+        hiding: The indices of the nodes whose saved tensors PyTorch does not show. The memory of
+            these tensors is not counted.
         total: All saved tensors together.
         kinds: The shares by name of the node.
         modules: The shares by path of the module, where it is known.
         sources: The shares by line of code, where it is known.
-        states: The shares by `SavedTensor.state`, with ``"on ctx"`` for tensors that custom
-            functions keep as attributes, and ``"cached"`` for results that selective checkpointing
-            keeps.
+        states: The shares by `SavedTensor.state`. There is also ``"on ctx"`` for tensors that
+            custom functions keep as attributes, and ``"cached"`` for results that selective
+            checkpointing keeps.
     """
 
     node_count: int
@@ -73,7 +74,7 @@ class GraphMemory(ShownAsCard):
 
     @property
     def why(self) -> tuple[str, ...]:
-        """What memory the output keeps alive and what backward must recompute, in sentences."""
+        """Sentences: what memory the output keeps alive, and what backward must recompute."""
         return self._card().sentences
 
     def _card(self) -> Card:

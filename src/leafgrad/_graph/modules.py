@@ -10,13 +10,14 @@ class TracedModule:
     """A module that nodes of a trace belong to, or that contains such a module.
 
     Attributes:
-        path: Its path, as in ``named_modules()``; empty for the outermost module.
+        path: The path of the module, as in ``named_modules()``. Empty for the outermost module.
         class_name: The name of its class.
-        has_forward: Whether it can be called. A `torch.nn.ModuleList` cannot: it only holds others.
-        parameters: The number of parameters in it and the modules within it; None if the module was
-            deleted before the graph was read.
-        frozen: The number of parameters that do not require a gradient.
-        frozen_numbers: The number of elements of these, as far as their sizes are known.
+        has_forward: Whether the module can be called. A `torch.nn.ModuleList` cannot, because it
+            only contains other modules.
+        parameters: The number of parameters in the module and its submodules. None if the module
+            was deleted before the graph was read.
+        frozen: The number of parameters that do not require grad.
+        frozen_numbers: The number of elements of these parameters, as far as their sizes are known.
         settings: The settings that a PyTorch module prints, such as ``"p=0.1, inplace=False"``.
     """
 

@@ -23,14 +23,16 @@ def element_count(shape: Shape | None) -> int | None:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TracedEdge:
-    """An edge of a traced graph: one input of an operation, and where its gradient goes.
+    """An edge of a traced graph: one input of an operation, and the node that gets its gradient.
 
     Attributes:
         source: The index of the node that the edge starts from.
-        target: The index of the node that it leads to; None if the input needs no gradient.
-        input_nr: The number of the target's output that the input was, as in ``next_functions``.
-        output_nr: The number of the input among the inputs of the source's operation.
-        gradient: A summary of the gradient that the source passed on along it; None if
+        target: The index of the node that the edge leads to. None if the input does not require
+            grad.
+        input_nr: The position of the input among the outputs of the target, as in
+            ``next_functions``.
+        output_nr: The position of the input among the inputs of the source's operation.
+        gradient: A summary of the gradient that the source passed along the edge. None if
             `trace_graph` ran without ``gradients=True``, or if no gradient was passed.
         gradient_so_far: The sum of this gradient and of those that had arrived before it at the
             same output of the target.
@@ -48,18 +50,18 @@ class TracedEdge:
 class Source:
     """A line of code that recorded an operation or wrote to a tensor.
 
-    It is the innermost line of the user's own code. If only installed packages ran, it is their
+    This is the innermost line of the user's own code. If only installed packages ran, it is their
     innermost line.
 
     Attributes:
-        file: The file, as Python knows it.
+        file: The path of the file, as Python reports it.
         line: The line number.
         function: The qualified name of the function that contains the line.
         library: The line of the installed package that contains the operation, if the user's line
             called the package.
-        column: The column where the expression begins, from 0; None if it is not known.
-        end_line: The line where it ends.
-        end_column: The column after its last character.
+        column: The column where the expression begins, counted from 0. None if it is not known.
+        end_line: The line where the expression ends.
+        end_column: The column after the last character of the expression.
     """
 
     file: str
@@ -84,12 +86,12 @@ class Write:
 
     Attributes:
         operation: The function that wrote, such as ``"add_"`` or ``"__setitem__"``.
-        version_before: The version of the memory before it.
-        version_after: The version after it.
-        through_view: Whether it was called on a view of another tensor.
+        version_before: The version of the memory before the write.
+        version_after: The version of the memory after the write.
+        through_view: Whether the function was called on a view of another tensor.
         source: The line of code, if it is known.
-        within: The call that the operation was part of, if the user's code did not call it
-            directly: ``"Adam.step"`` for an optimizer, or ``"load_state_dict"``.
+        within: The call that contained the write, if the user's code did not write directly:
+            ``"Adam.step"`` for an optimizer, or ``"load_state_dict"``.
     """
 
     operation: str
@@ -115,32 +117,34 @@ class Write:
 class SavedTensor:
     """A tensor that a node saved for backward, as far as it can be read without side effects.
 
-    Only ``"live"`` and ``"offloaded"`` tensors have a shape, dtype and device. A ``"packed"``
-    tensor also has bytes, if the hook packed it into a single tensor. All other facts are None.
+    A ``"live"`` or ``"offloaded"`` tensor has a shape, a dtype and a device. For a ``"packed"``
+    tensor, the number of bytes is known if the hook packed it into a single tensor. All other facts
+    are None.
 
     Attributes:
-        node: The index of the node that saved it.
-        name: Its name at the node: ``"self"``, ``"result"``, ``"saved_tensors[0]"`` in a custom
-            function, ``"ctx.mask"`` for an attribute of its ``ctx``, ``"primals_1"`` or ``"exp"``
-            in the code of `torch.compile`, ``"checkpoint.inputs[0]"`` for an input of a block under
+        node: The index of the node that saved the tensor.
+        name: The name of the tensor at the node, such as ``"self"`` or ``"result"``. Some nodes
+            have names of their own: ``"saved_tensors[0]"`` in a custom function, ``"ctx.mask"`` for
+            an attribute of its ``ctx``, ``"primals_1"`` or ``"exp"`` in the code of
+            `torch.compile`, ``"checkpoint.inputs[0]"`` for an input of a block under
             `torch.utils.checkpoint`, ``"checkpoint.cache[0]"`` for a result that selective
-            checkpointing keeps, ``"self._local_tensor"`` for a tensor inside a tensor subclass.
-        state: ``"live"``; ``"freed"``, for example by a backward pass; ``"packed"`` by a hook of
-            `torch.autograd.graph.saved_tensors_hooks`; ``"offloaded"`` by
-            `torch.autograd.graph.save_on_cpu`; ``"recompute"`` if `torch.utils.checkpoint` will
+            checkpointing keeps, and ``"self._local_tensor"`` for a tensor inside a tensor subclass.
+        state: ``"live"`` for a tensor in memory; ``"freed"``, for example by a backward pass;
+            ``"packed"`` by a hook of `torch.autograd.graph.saved_tensors_hooks`; ``"offloaded"`` by
+            `torch.autograd.graph.save_on_cpu`; or ``"recompute"`` if `torch.utils.checkpoint` will
             compute it again.
-        shape: The sizes, with words for sizes that are not numbers.
+        shape: The sizes. Sizes that are not numbers are strings.
         dtype: The data type.
         device: The device of the memory.
-        nbytes: The bytes of the storage that is kept alive: the whole storage, even if the tensor
-            is a view of a part. None if there is no single storage (sparse tensors) or it is
-            unknown. A tensor subclass that wraps other tensors has 0, and the other tensors follow
-            it.
+        nbytes: The number of bytes of the storage that is kept alive. This is the whole storage,
+            even if the tensor is a view of a part. None if there is no single storage (sparse
+            tensors), or if its size is unknown. A tensor subclass that wraps other tensors has 0,
+            and the other tensors follow it.
         storage: A number that is equal for equal storages within one trace.
         is_parameter: Whether the storage belongs to a parameter.
-        saved_version: The version when it was saved; None if PyTorch does not show it.
+        saved_version: The version when the tensor was saved. None if PyTorch does not show it.
         current_version: The version now.
-        writes: The recorded writes to it since it was saved.
+        writes: The recorded writes to the tensor since it was saved.
     """
 
     node: int
@@ -158,12 +162,12 @@ class SavedTensor:
 
     @property
     def is_on_ctx(self) -> bool:
-        """Whether a custom function stores it on its ``ctx``. Backward never frees it."""
+        """Whether a custom function stores the tensor on its ``ctx``. Backward never frees it."""
         return self.name.startswith("ctx.")
 
     @property
     def is_modified(self) -> bool:
-        """Whether it was changed in place since it was saved, so that backward fails."""
+        """Whether the tensor was changed in place since it was saved, so that backward fails."""
         return self.saved_version is not None and self.saved_version != self.current_version
 
 
@@ -172,9 +176,9 @@ class CustomFunction:
     """The `torch.autograd.Function` that made a node.
 
     Attributes:
-        name: Its module and qualified name.
-        file: The file of its ``forward``, if it has one.
-        line: The line where its ``forward`` starts.
+        name: The module and the qualified name of the function.
+        file: The file of its ``forward``. None if it is not known.
+        line: The line where its ``forward`` starts. None if it is not known.
     """
 
     name: str
@@ -188,55 +192,56 @@ class CustomFunction:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TracedNode:
-    """A node of a traced graph: the backward of one operation, or a leaf.
+    """A node of a traced graph: a leaf, or the backward function of one operation.
 
     Attributes:
-        index: Its position in `GraphTrace.nodes`.
-        name: Its name in PyTorch, such as ``"MulBackward0"``.
-        shapes: The shape of each output of its operation; None for a strided nested tensor. An
+        index: The position of the node in `GraphTrace.nodes`.
+        name: The node's name in PyTorch, such as ``"MulBackward0"``.
+        shapes: The shape of each output of the operation. None for a strided nested tensor. An
             output without a gradient may have the shape ``()``.
         dtype: The data type of the first output.
         device: The device of the first output.
         edges: The edges to the nodes of the operation's inputs.
-        saved: The tensors that it saved for backward.
-        tensor_names: The names of its tensors, from the argument `names` of `trace_graph`.
-        is_leaf: Whether it accumulates gradients into a leaf tensor.
-        retains_grad: Whether one of its tensors retains its gradient. None if no tensor of it is
-            known: outputs, named tensors and leaves are.
-        custom_function: The `torch.autograd.Function` that made it, or None.
-        created: Its position among the traced nodes in the order of the operations, the oldest 0;
-            None for a leaf.
-        module: The path of the module that ran the operation, as in ``named_modules()``; empty for
-            the outermost module, None outside of modules or if it is not known.
+        saved: The tensors that the node saved for backward.
+        tensor_names: The names of the node's tensors, from the argument `names` of `trace_graph`.
+        is_leaf: Whether the node accumulates gradients into a leaf tensor.
+        retains_grad: Whether one of the node's tensors retains its gradient. None if the trace
+            knows none of its tensors. It knows outputs, named tensors and leaves.
+        custom_function: The `torch.autograd.Function` that made the node, or None.
+        created: The position among the traced nodes in the order of the operations, starting with 0
+            for the oldest. None for a leaf.
+        module: The path of the module that ran the operation, as in ``named_modules()``. Empty for
+            the outermost module. None outside of modules, or if the module is not known.
         is_module_inferred: Whether the module was not recorded, but inferred from the parameters
             that operations use.
-        source: The line of code that ran the operation, from a recording; None if it is not known.
+        source: The line of code that ran the operation, from a recording. None if it is not known.
             A recording only sees the thread that started it.
-        derivative_order: The highest order of derivative in its result, from recorded passes with
-            ``create_graph=True``; None if nothing was recorded.
-        derivative: The derivative that it helps to compute, such as ``"u_xx"``: the name of the
-            result, or one composed of the names of the differentiated tensors. None outside of
-            recorded passes with ``create_graph=True``.
-        hides_saved: Whether PyTorch hides what it saved, so that `saved` is empty. This is the case
-            for writes into views (``"CopySlices"``) and most foreach functions.
-        values: A summary of each output of its operation, or of the leaf's value; None if the value
+        derivative_order: The highest order of derivative in the result, from recorded passes with
+            ``create_graph=True``. None if nothing was recorded.
+        derivative: The derivative that the node helps to compute, such as ``"u_xx"``. This is the
+            name of the result, or one composed of the names of the differentiated tensors. None
+            outside of recorded passes with ``create_graph=True``.
+        hides_saved: Whether PyTorch hides the saved tensors, so that `saved` is empty. This is the
+            case for writes into views (``"CopySlices"``) and most foreach functions.
+        values: A summary of each output of the operation, or of the leaf's value. None if the value
             is not known. Empty if `trace_graph` ran without ``values=True``.
-        gradients: A summary of the gradient that arrived for each output; None if none arrived.
-            Empty if `trace_graph` ran without ``gradients=True``.
-        visited: Its position in the order of that backward pass; None if the pass did not reach it.
-        value_turns: Whether a NaN or infinity first appeared here and reached a root. All inputs
-            from other nodes were finite, or a NaN was computed from infinities.
+        gradients: A summary of the gradient that arrived for each output. None if no gradient
+            arrived. Empty if `trace_graph` ran without ``gradients=True``.
+        visited: The position in the order of the backward pass that `trace_graph` ran. None if the
+            pass did not reach the node.
+        value_turns: Whether a NaN or infinity first appeared at this node and reached a root. All
+            inputs from other nodes were finite, or a NaN was computed from infinities.
         value_turn_kind: ``"NaN"`` or ``"infinity"``, whichever appeared.
         value_turn_given: The recorded non-finite inputs that no edge leads to: their names, or
             texts such as ``"argument 0 of linear"``.
-        value_turn_is_near: Whether the value of a node directly before it is not known, so that the
-            NaN or infinity may have appeared there.
-        gradient_turns: Whether a NaN or infinity first appeared in the gradients here and reached a
-            sink. It was computed from finite gradients or from infinities, or a hook or a sum
-            produced it.
+        value_turn_is_near: Whether the value of a node directly before this one is not known, so
+            that the NaN or infinity may have appeared there.
+        gradient_turns: Whether a NaN or infinity first appeared in the gradients at this node and
+            reached a node without successors. It was computed from finite gradients or from
+            infinities, or a hook or a sum produced it.
         gradient_turn_kind: ``"NaN"`` or ``"infinity"``, whichever appeared.
-        settings: The arguments of its operation that are not tensors, such as ``("stride", "(2,
-            2)")``, as far as PyTorch saved them.
+        settings: The arguments of the operation that are not tensors, such as
+            ``("stride", "(2, 2)")``, as far as PyTorch saved them.
     """
 
     index: int
@@ -270,12 +275,12 @@ class TracedNode:
 
     @property
     def leaf_name(self) -> str | None:
-        """The name of the leaf tensor that it accumulates into, None if it has no name."""
+        """The name of the leaf tensor that this node accumulates into. None if it has no name."""
         return self.tensor_names[0] if self.is_leaf and self.tensor_names else None
 
     @property
     def recomputes(self) -> bool:
-        """Whether backward runs forward code again for it, as `torch.utils.checkpoint` does."""
+        """Whether backward runs forward code again for this node, as in checkpointing."""
         name = self.custom_function.name if self.custom_function else None
         by_hook = any(saved.state == "recompute" for saved in self.saved)
         return by_hook or name == "torch.utils.checkpoint.CheckpointFunction"
@@ -339,7 +344,7 @@ class InputUse:
     """An operation that uses an input of the graph.
 
     Attributes:
-        node: The index of its node.
+        node: The index of the operation's node.
         argument: The name of the input in the operation, as in `SavedTensor.name`.
     """
 
@@ -349,16 +354,16 @@ class InputUse:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TracedInput:
-    """A named tensor that needs no gradient and that operations of the graph saved.
+    """A named tensor that does not require grad and that operations of the graph saved.
 
     Data and targets are such tensors. Frozen parameters and buffers do not count.
 
     Attributes:
-        name: Its name from `names`, or the name of the module's argument in a recording.
+        name: The name from `names`, or the name of the module's argument in a recording.
         shape: The sizes.
         dtype: The data type.
         device: The device.
-        uses: The operations that are known to use it.
+        uses: The operations that are known to use the tensor.
     """
 
     name: str

@@ -26,13 +26,13 @@ class TensorSummary:
         shape: The sizes.
         dtype: The data type.
         numbers: All elements in row-major order if there are at most six, else None.
-        mean: The mean of the finite elements; None if there are none.
-        norm: The 2-norm of the finite elements; None if there are none.
+        mean: The mean of the finite elements. None if there are none.
+        norm: The 2-norm of the finite elements. None if there are none.
         nans: The number of elements that are NaN.
         infinities: The number of infinite elements.
         unread: The reason why no element could be read, such as ``"its storage holds nothing"`` or
-            ``"it is a DTensor"``; else None. If it is given, numbers, mean and norm are None, and
-            the counts are 0.
+            ``"it is a DTensor"``, else None. If there is a reason, `numbers`, `mean` and `norm` are
+            None, and the counts are 0.
     """
 
     shape: tuple[int | str, ...] | None

@@ -15,13 +15,14 @@ _chosen: list[str] = []
 
 
 def set_language(language: str) -> None:
-    """Choose the language of everything that leafgrad prints, draws or raises.
+    """Choose the language of all text that leafgrad prints or draws, and of its error messages.
 
-    Without a call, the environment variable ``LEAFGRAD_LANG`` decides; without both it is English.
-    Messages without a translation appear in English, and so do the messages of PyTorch.
+    Without this call, the environment variable ``LEAFGRAD_LANG`` chooses the language; the default
+    is English. Messages without a translation appear in English. Messages of PyTorch are always in
+    English.
 
     Args:
-        language: ``"en"`` or ``"zh_CN"``. ``"zh"`` and ``"zh-CN"`` mean ``"zh_CN"``.
+        language: ``"en"`` or ``"zh_CN"``. You can also write ``"zh"`` or ``"zh-CN"`` for Chinese.
 
     Raises:
         ValueError: If leafgrad does not have the language.

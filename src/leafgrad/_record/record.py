@@ -23,7 +23,7 @@ from leafgrad._record.value_recorder import ValueRecorder
 
 
 class Recording:
-    """The result of `record`: the line and module of each node, and the in-place writes.
+    """The line and module of each node, and the in-place writes, as `record` saw them.
 
     Pass it to `trace_graph` or `diagnose`. You can read it at any time, even inside the block. It
     keeps no tensor, node or module alive.
@@ -46,22 +46,22 @@ class Recording:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The lines that created nodes, in the order of their first node."""
+        """The lines that created nodes, ordered by the first node that each line created."""
         return self.log.sources()
 
     @property
     def modules(self) -> tuple[str, ...]:
-        """The paths of the modules that ran, in the order of their first call.
+        """The paths of the modules that ran, ordered by their first call.
 
-        A path begins in the outermost module that was called. If several modules with submodules
-        were called, the path begins with a class name, as in ``"Encoder.0"``. A trace with
+        A path begins in the outermost module that was called. If you called several modules that
+        have submodules, the path begins with a class name, as in ``"Encoder.0"``. A trace with
         ``names=`` shows the paths in the named modules instead.
         """
         return tuple(dict.fromkeys(self.log.paths({}).values()))
 
     @property
     def writes(self) -> tuple[Write, ...]:
-        """The in-place writes, in order."""
+        """The in-place writes, in the order in which they ran."""
         return tuple(self.log.writes)
 
 
@@ -132,30 +132,22 @@ def _recording(*, values: bool) -> Iterator[Recording]:
     "call the compiled function inside of the `with record()` block",
 )
 def record(*, values: bool = False) -> AbstractContextManager[Recording]:
-    """Record the module and line of code that create each node, and all in-place writes.
+    """Record which module and which line of code create each node, and all in-place writes.
 
-    Only the thread that entered the block is recorded. Recordings can be nested, and exceptions
-    propagate. The recording stores the sequence numbers of nodes, so it keeps no tensor and no
-    node alive.
-
-    Record a few steps of a training loop. After more than 300,000 calls, a recording drops its
-    entries, and reading it raises an error. Use `debug` to watch a whole loop.
-
-    Inside the block, code compiled by `torch.compile` runs uncompiled, because compiled code has no
-    lines (PyTorch may warn about hooks), and PyTorch's warnings point to leafgrad. No line is known
-    for operations of TorchScript, or of a custom function that calls no PyTorch function; its
-    definition is in `TracedNode.custom_function`.
+    Run your code inside ``with record() as recording:`` and pass the recording to `trace_graph` or
+    `diagnose`. For a whole training loop, use `debug`: after more than 300,000 calls, a recording
+    drops its entries, and reading it raises an error.
 
     Args:
-        values: Whether to summarize the results of each call for ``trace_graph(..., values=True)``.
-            This reads all data once more, and on a GPU waits for each operation.
+        values: Whether to summarize the result of each call, for ``trace_graph(..., values=True)``.
+            This reads all data once more, and waits for each operation on a GPU.
 
     Returns:
-        A context manager; ``with record() as recording:`` assigns a `Recording`.
+        A context manager. The value after ``as`` is a `Recording`.
 
     Raises:
-        TypeError: If `values` is not a bool, or if you pass a positional argument. Run the code to
-            record inside the block: ``with record() as recording: model(x)``.
+        TypeError: If `values` is not a bool, or if you pass a positional argument, such as the
+            model.
 
     Example:
         >>> import torch
@@ -168,6 +160,16 @@ def record(*, values: bool = False) -> AbstractContextManager[Recording]:
         [('TanhBackward0', '1'), ('AddmmBackward0', '0')]
         >>> trace.nodes[0].source.line
         2
+
+    Note:
+        Only the thread that entered the block is recorded. Recordings can be nested, and exceptions
+        propagate. A recording stores the sequence numbers of nodes, so it keeps no tensor and no
+        node alive.
+
+        Inside the block, code compiled by `torch.compile` runs uncompiled, because compiled code
+        has no lines. PyTorch may warn about hooks, and its warnings point to leafgrad. No line is
+        known for operations of TorchScript, and for a custom function that calls no PyTorch
+        function. The definition of such a function is in `TracedNode.custom_function`.
     """
     if not isinstance(values, bool):
         raise TypeError(f"values must be a bool, not {type(values).__name__}; True reads all data")

@@ -11,11 +11,11 @@ class Step:
     """One step of a forward and backward pass.
 
     Attributes:
-        kind: ``"value"``: a leaf or a result of an operation has a value; ``"start"``: a backward
-            pass starts; ``"pass"``: a node passes a gradient on along an edge; ``"complete"``: all
+        kind: ``"value"`` if a leaf or a result gets its value, ``"start"`` if the backward pass
+            starts, ``"pass"`` if a node passes a gradient along an edge, and ``"complete"`` if all
             gradients of a leaf have arrived.
         node: The index of the node.
-        edge: For a ``"pass"``, the position of the edge among the node's edges; else None.
+        edge: The position of the edge among the node's edges, for a ``"pass"``. Otherwise None.
         sentence: A sentence that describes the step.
     """
 

@@ -14,9 +14,9 @@ MOST_STEPS = 1000
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BackwardSteps:
-    """A forward and backward pass, step by step; `GraphTrace.steps` returns it.
+    """A forward and a backward pass, step by step. `GraphTrace.steps` returns it.
 
-    A notebook shows the picture of the graph with buttons; ``str()`` returns the sentences.
+    A notebook shows the picture of the graph with buttons. ``str()`` returns the sentences.
 
     Attributes:
         trace: The graph.

@@ -10,13 +10,10 @@ from leafgrad._tensor.description import TensorDescription, TensorRole, role_tex
 
 @public_function()
 def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorDescription:
-    """Describe what a tensor is to autograd, and whether ``backward()`` will fill its ``.grad``.
+    """Return what autograd knows about a tensor, and whether ``backward()`` fills its ``.grad``.
 
-    The elements are never read, so the cost does not depend on the size. Nothing warns. No code of
-    a tensor subclass runs, unless the subclass itself computes its shape, device or layout. Values
-    and gradients do not change. PyTorch updates the node of a view that was written to, as any use
-    of the view would. A ``grad_fn`` gets a private entry in its ``metadata``, which makes deep
-    graphs safe to free.
+    The description also says why, in sentences. The elements of the tensor are never read, so the
+    cost does not depend on its size.
 
     Args:
         tensor: Any tensor, of any shape, dtype, device and layout.
@@ -26,7 +23,7 @@ def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorD
         The facts as a value that does not keep the tensor alive.
 
     Raises:
-        TypeError: If `tensor` is not a tensor, or `name` not a string.
+        TypeError: If `tensor` is not a tensor, or `name` is not a string.
 
     Example:
         >>> import torch
@@ -48,8 +45,16 @@ def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorD
           - To store it, call `retain_grad()` before `backward()`.
             `torch.autograd.grad()` returns it without storing it.
 
-    The rules are those of ``torch.Tensor.is_leaf`` and ``torch.Tensor.retain_grad``. What these
-    leave open was observed in PyTorch.
+    Note:
+        The description follows the documentation of ``torch.Tensor.is_leaf`` and
+        ``torch.Tensor.retain_grad``. Where this documentation leaves something open, it follows
+        what PyTorch does.
+
+        Values and gradients do not change, and no warning is issued. No code of a tensor subclass
+        runs, unless the subclass itself computes its shape, device or layout. Two things inside
+        PyTorch change. PyTorch updates the node of a view that was written to, as any use of the
+        view would. A ``grad_fn`` gets a private entry in its ``metadata``, which makes deep graphs
+        safe to free.
     """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(message("errors.tensor.type", type=type(tensor).__name__))

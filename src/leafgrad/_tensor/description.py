@@ -12,18 +12,19 @@ from leafgrad._messages import message
 
 
 class TensorRole(StrEnum):
-    """The role that a tensor plays in autograd; ``str()`` of it is readable text.
+    """The role that a tensor plays in autograd. ``str()`` returns it as readable text.
 
     Attributes:
-        CONSTANT: It does not require grad, and is a leaf by convention.
-        LEAF: It requires grad and no recorded operation made it: ``backward()`` fills its
+        CONSTANT: The tensor does not require grad, and is a leaf by convention.
+        LEAF: The tensor requires grad, and no recorded operation made it. ``backward()`` fills its
             ``.grad``.
-        NON_LEAF: It is the result of a recorded operation.
-        RETAINED: It is a non-leaf whose ``.grad`` is filled because of ``retain_grad()``.
-        UNRECORDED_VIEW: It counts as a leaf that requires grad, because its base does. But it was
-            taken while nothing was recorded, so no gradient reaches it.
-        INVALID_VIEW: It is a view that PyTorch cannot place in the graph after an in-place write.
-        WRAPPED: It lives inside a ``torch.func`` transform, which has its own graph.
+        NON_LEAF: The tensor is the result of a recorded operation.
+        RETAINED: The tensor is a non-leaf whose ``.grad`` is filled because of ``retain_grad()``.
+        UNRECORDED_VIEW: The tensor counts as a leaf that requires grad, because its base does. But
+            the view was taken while nothing was recorded, so no gradient reaches it.
+        INVALID_VIEW: The tensor is a view that PyTorch cannot place in the graph after an in-place
+            write.
+        WRAPPED: The tensor is inside a ``torch.func`` transform, which has its own graph.
 
     Example:
         >>> import torch
@@ -44,47 +45,48 @@ class TensorRole(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class TensorDescription(ShownAsCard):
-    """What one tensor is to autograd; `describe_tensor` returns it.
+    """What autograd knows about one tensor. `describe_tensor` returns it.
 
-    It keeps no tensor alive and equals a description with the same facts. It prints as text and
-    shows as a card in a notebook.
+    A description keeps no tensor alive, and two descriptions with the same facts are equal.
+    ``print`` shows it as text, and a notebook shows it as a card.
 
     Attributes:
-        name: The name given to `describe_tensor`, or None.
-        shape: The sizes: numbers, or strings for other sizes (``"ragged"`` in a nested tensor, a
-            symbol such as ``"s0"`` in a traced one). None for a lazy parameter before its first
+        name: The name that was passed to `describe_tensor`, or None.
+        shape: The sizes as numbers. Other sizes are strings: ``"ragged"`` in a nested tensor, or a
+            symbol such as ``"s0"`` in a traced tensor. None for a lazy parameter before its first
             input.
         dtype: The data type.
         device: The device of the data.
-        layout: Strided, sparse, ...
+        layout: The memory layout, such as ``torch.strided``.
         requires_grad: The value of ``tensor.requires_grad``.
-        is_leaf: The value of ``tensor.is_leaf``; None for an invalid view, where it raises an
-            error.
-        grad_fn: The name of the node that recorded the tensor, such as ``"MulBackward0"``; None for
+        is_leaf: The value of ``tensor.is_leaf``. None for an invalid view, where reading it raises
+            an error.
+        grad_fn: The name of the node that recorded the tensor, such as ``"MulBackward0"``. None for
             a leaf and for an invalid view.
-        output_nr: The number of the node's output that the tensor is.
-        retains_grad: The value of ``tensor.retains_grad``. Leaves store ``.grad`` without it.
-        has_grad: Whether ``.grad`` holds a gradient now.
-        version: The version counter, which in-place writes increase, except writes through
-            ``.data``. None for an inference tensor.
-        is_view: Whether autograd tracks the tensor as a view of another.
-        is_parameter: Whether it is an ``nn.Parameter``.
-        is_inference: Whether it was created in ``torch.inference_mode()``.
-        wrapped: The ``torch.func`` transform around the tensor and its level, such as ``"vmap,
-            level 1"``; ``"ended"`` after the transform; None outside of transforms.
-        subclass: The name of the tensor's class, such as ``"DTensor"`` or ``"NestedTensor"``; None
+        output_nr: The position of the tensor among the outputs of this node.
+        retains_grad: The value of ``tensor.retains_grad``. Leaves store ``.grad`` even if it is
+            False.
+        has_grad: Whether ``.grad`` contains a gradient now.
+        version: The version counter. In-place writes increase it, except writes through ``.data``.
+            None for an inference tensor.
+        is_view: Whether autograd tracks the tensor as a view of another tensor.
+        is_parameter: Whether the tensor is an ``nn.Parameter``.
+        is_inference: Whether the tensor was created in ``torch.inference_mode()``.
+        wrapped: The ``torch.func`` transform around the tensor and its level, such as
+            ``"vmap, level 1"``. ``"ended"`` after the transform, and None outside of transforms.
+        subclass: The name of the tensor's class, such as ``"DTensor"`` or ``"NestedTensor"``. None
             for ``torch.Tensor`` and ``nn.Parameter``.
         role: The role that the tensor plays.
         will_accumulate_grad: Whether a plain ``backward()`` from a result that depends on the
             tensor stores a gradient in ``.grad``.
-        why: Sentences: why it is or is not a leaf, whether and why ``.grad`` will be filled, and
-            what to do about it.
+        why: Sentences that say why the tensor is or is not a leaf, whether and why ``.grad`` will
+            be filled, and what you can do about it.
         local_shape: The shape of the part of a DTensor in this process, while `shape` is that of
-            the whole; None for other tensors.
+            the whole. None for other tensors.
         placements: The placement of a DTensor on each dimension of its mesh, such as
-            ``("Shard(dim=0)",)``; None for other tensors.
-        mesh: The sizes of the mesh of a DTensor, with the names of its dimensions if they have any,
-            and the kind of device, such as ``"dp=4 x tp=2 on cuda"``; None for other tensors.
+            ``("Shard(dim=0)",)``. None for other tensors.
+        mesh: The mesh of a DTensor: the sizes and names of its dimensions and the kind of device,
+            such as ``"dp=4 x tp=2 on cuda"``. None for other tensors.
     """
 
     name: str | None

@@ -14,19 +14,20 @@ from leafgrad._steps.steps import BackwardSteps, steps_of
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class GraphTrace(Graph):
-    """The autograd graph behind some outputs, as a value that keeps no tensor, node or graph alive.
+    """The autograd graph behind some outputs. `trace_graph` returns it.
 
-    `trace_graph` returns it, and a notebook shows it as a picture. ``print()`` shows at most 40
-    lines of 80 columns, and a few more if values or gradients stop being finite. In a small graph,
-    each node has a line with the indices of the nodes that its edges lead to. A large graph is
-    folded: by module if modules are known, else by kind of node.
+    A notebook shows the trace as a picture, and ``print()`` shows it as text of at most 40 lines of
+    80 columns, or a few more if values or gradients stop being finite. In the text of a small
+    graph, each node has a line with the indices of the nodes that its edges lead to. A large graph
+    is folded, by module if modules are known, else by kind of node. The trace keeps no tensor, node
+    or graph alive.
 
     Attributes:
-        nodes: All nodes, each one before its successors; ``nodes[i].index == i``.
+        nodes: All nodes, each one before its successors, so that ``nodes[i].index == i``.
         roots: The nodes where a backward pass from the outputs starts.
         modules: The modules that nodes belong to, and the modules that contain these. They come
             from ``names=model`` or from a recording.
-        inputs: The named tensors that need no gradient and that nodes saved, such as data.
+        inputs: The named tensors that do not require grad and that nodes saved, such as data.
     """
 
     def to_svg(
@@ -37,33 +38,36 @@ class GraphTrace(Graph):
         color: Color | None = None,
         legend: bool = True,
     ) -> str:
-        """Draw the graph as SVG, with the root at the top and arrows along the gradients.
+        """Return a picture of the graph as SVG, with the root at the top.
 
-        The picture follows the light or dark theme of its page, or of the reader's system. Its text
-        can be selected and searched. Pointing at a box shows more about its node.
+        The arrows point along the gradients. The picture follows the light or dark theme of its
+        page, or of the reader's system. Its text can be selected and searched, and pointing at a
+        box shows more about its node.
 
         Args:
             fold: Whether to draw each leaf inside the box of its node, and repeated parts, such as
-                the blocks of a transformer, only once with their number. The path of a module, or
-                several paths, also draws each of these modules as one box, if modules are known.
-                ``"*"`` stands for any single part of a path, as in ``"layers.*"``. None folds
-                graphs of more than 40 nodes, by the outer modules if modules are known.
-            direction: ``"backward"`` draws arrows from the root down to the leaves, along the
-                gradients, and uses PyTorch's names of the nodes. ``"forward"`` draws them from the
-                leaves down to the root, along the values, with the names of the called functions.
-            color: The meaning of the colour of a box: ``"bytes"`` for the memory that its node
-                saved, ``"gradient"`` for the norm of the gradient that arrived (only if
-                `trace_graph` ran with ``gradients=True``). None leaves boxes plain.
-            legend: Whether to add the facts of the graph and the meaning of the signs below it.
-                Among several pictures on a page, one with a legend is enough.
+                the blocks of a transformer, only once with their number. None folds graphs of more
+                than 40 nodes. You can also pass one or more paths of modules, to draw each of these
+                modules as one box. A ``"*"`` matches any single part of a path, as in
+                ``"layers.*"``.
+            direction: ``"backward"`` draws arrows from the root to the leaves, along the gradients,
+                with PyTorch's names of the nodes. ``"forward"`` draws them from the leaves to the
+                root, along the values, with the names of the called functions; the root is then at
+                the bottom.
+            color: The meaning of a box's colour. ``"class"`` shows the class of the module,
+                ``"bytes"`` the memory that the node saved, and ``"gradient"`` the norm of the
+                gradient that arrived, which requires ``gradients=True`` in `trace_graph`. None
+                leaves boxes without colour.
+            legend: Whether to add the facts of the graph and the meaning of the signs below the
+                picture. If a page has several pictures, one with a legend is enough.
 
         Returns:
             An ``<svg>`` element, for a file or a page.
 
         Raises:
-            TypeError: If `fold` has another type.
+            TypeError: If `fold` has the wrong type.
             ValueError: If there would be more than 3,000 boxes, if no module has a path in `fold`,
-                if `direction` or `color` has another value, or if there are no gradients.
+                if `direction` or `color` is unknown, or if there are no gradients to show.
 
         Example:
             >>> import torch
@@ -81,23 +85,23 @@ class GraphTrace(Graph):
         return svg.svg(self, fold=fold, style=style)
 
     def to_html(self, *, direction: Direction = "forward", color: Color | None = "class") -> str:
-        """Return a page to explore the graph: zoom, search, follow paths, look into modules.
+        """Return a page to explore the graph: zoom, search, follow paths and look into modules.
 
-        The page is one file that makes no network request. It works with mouse, keyboard and
-        touch, in light and dark mode, and lists its keys at the bottom. A graph of more than 40
-        nodes opens folded into modules; a button switches to all nodes. Modules have views of
-        their own.
+        The page is one file that makes no network request. It works with mouse, keyboard and touch,
+        in light and dark mode, and lists its keys at the bottom. A graph of more than 40 nodes
+        opens folded into modules, and a button switches to all nodes. Each module has a view of its
+        own.
 
         Args:
-            direction: The initial direction of the arrows, as in `to_svg`; a button changes it.
-            color: The initial meaning of the colours, as in `to_svg`; a list changes it.
+            direction: The initial direction of the arrows, as in `to_svg`. A button changes it.
+            color: The initial meaning of the colours, as in `to_svg`. A list changes it.
 
         Returns:
             A complete HTML document.
 
         Raises:
-            ValueError: If there would be more than 3,000 boxes even when folded, or
-                if `direction` or `color` has a value that `to_svg` does not accept.
+            ValueError: If there would be more than 3,000 boxes even when folded, or if `direction`
+                or `color` is unknown.
 
         Example:
             >>> import torch
@@ -109,11 +113,11 @@ class GraphTrace(Graph):
         return page.page(self, PictureStyle(direction=direction, color=color))
 
     def show(self) -> None:
-        """Show an interactive view of the graph, in the notebook that runs this or in a browser.
+        """Show the page of `to_html` in the running notebook or in a browser.
 
-        The browser opens the page of `to_html`, which is written to a new temporary folder and
-        remains there. A notebook also shows the view if the graph is the result of a cell. If the
-        notebook is not trusted, it shows only the picture.
+        For a browser, the page is written to a new temporary folder and remains there. A notebook
+        also shows this page if a trace is the result of a cell. If the notebook is not trusted, it
+        shows only the picture.
 
         Raises:
             ValueError: If there would be more than 3,000 boxes even when folded.
@@ -124,9 +128,9 @@ class GraphTrace(Graph):
     def steps(self) -> BackwardSteps:
         """Return the backward pass that `trace_graph` ran, step by step, in the engine's order.
 
-        First the values appear in the order of the operations. Then gradients flow from the root,
-        and gradients that arrive at the same place add up. A notebook shows the picture of the
-        graph with buttons; `BackwardSteps.to_html` returns a page.
+        The first steps compute the values, in the order of the operations. Then gradients flow from
+        the root, and gradients that arrive at the same place add up. A notebook shows the picture
+        of the graph with buttons, and `BackwardSteps.to_html` returns a page.
 
         Returns:
             The steps, each with a sentence.

@@ -30,50 +30,33 @@ def trace_graph(
     gradients: bool = False,
     grad_outputs: Weights = None,
 ) -> GraphTrace:
-    """Copy the autograd graph behind some outputs into a value that you can print and draw.
+    """Return a copy of the autograd graph behind some outputs, to print, draw and search.
 
-    Nothing runs unless you pass ``gradients=True``: no hook is called, and no checkpointed block is
-    recomputed. Graphs that were freed, or whose tensors were modified in place, are read like any
-    other.
-
-    Deep graphs are no problem: 100,000 operations in a chain work. If a graph is more than 1,000
-    operations deep, a few nodes get an entry in their ``metadata``. It makes the graph safe to
-    free.
+    The copy keeps no tensor alive. Reading the graph runs nothing, unless you pass
+    ``gradients=True``: no hook is called, and no checkpointed block runs again.
 
     Args:
-        outputs: A tensor of any shape and dtype, a `torch.autograd.graph.GradientEdge`, or any
-            nesting of lists, tuples, dicts and dataclasses of these, as models return them. Tensors
-            that need no gradient are ignored as long as another one needs one. Other values, such
-            as None, numbers or the contents of a cache object, are ignored too.
-        names: The names of tensors. A module provides those of its parameters and buffers, an
-            optimizer those of its parameters. A mapping leads from names to tensors, or to modules,
-            whose names follow after a dot. A result's name is shown at its node. If modules were
-            recorded, their paths begin at the modules given here. Without a recording, nodes
-            between the uses of a module's parameters are assigned to that module.
-        recording: What `record` returned while the outputs were computed in this thread. You have
-            to pass it, because nodes of different threads may have the same numbers.
-        saved: Whether to read the tensors that nodes saved for backward. False reads only the
-            structure, often in half the time. No node then has saved tensors or counts as freed.
-        values: Whether to read the results of operations, as `TracedNode.values`. They come from a
-            recording made with ``record(values=True)``, from leaves, outputs and named tensors, and
-            from saved tensors. Nothing is recomputed: other values show as not recorded.
-        gradients: Whether to run one backward pass with `torch.autograd.grad` and
-            ``retain_graph=True``, and read its gradients as `TracedNode.gradients` and
-            `TracedEdge.gradient`. Hooks on tensors and nodes run and may change gradients;
-            checkpointed blocks and custom functions run; a freed graph raises PyTorch's error. The
-            graph is kept, and no ``.grad`` changes, so post-accumulate-grad hooks do not run. If
-            several processes share the model, all of them must call this.
-        grad_outputs: The gradients that this pass starts with, one for each output that needs a
-            gradient, as in `torch.autograd.grad`; None means 1 for an output with a single number.
+        outputs: The tensor that the graph computes, or several in lists, tuples, dicts or
+            dataclasses, as models return them.
+        names: The names of tensors, to show them at their nodes: a module, an optimizer, or a
+            mapping from name to tensor or module.
+        recording: The recording from the `record` block in which the outputs were computed, in this
+            thread. With it, each node has its module and its line of code.
+        saved: Whether to read the tensors that nodes saved for backward. False is often twice as
+            fast.
+        values: Whether to read the results of operations. Most of them come from a recording made
+            with ``record(values=True)``.
+        gradients: Whether to run one backward pass and read its gradients. The pass keeps the graph
+            and changes no ``.grad``.
+        grad_outputs: The gradients that this pass starts with, one for each output that requires
+            grad, as in `torch.autograd.grad`. None means 1 for an output with a single number.
 
     Returns:
-        The graph as a value that keeps no tensor alive.
+        The graph as a `GraphTrace`.
 
     Raises:
-        TypeError: If `outputs` has another type, if `names` does not map strings to tensors or
-            modules, if `recording` is no recording, or if `saved`, `values` or `gradients` is no
-            bool.
-        ValueError: If `outputs` is empty, if none of them needs a gradient, or if `gradients` has
+        TypeError: If an argument has the wrong type.
+        ValueError: If `outputs` is empty, if no output requires grad, or if the backward pass has
             nothing to start from.
 
     Example:
@@ -92,8 +75,39 @@ def trace_graph(
         4  MulBackward0            (3,)    5 y, none  other () int64
         5  AccumulateGrad  y       (3,)
 
-    The facts follow the documentation of ``torch.autograd.graph.Node``. What it leaves open was
-    observed in PyTorch.
+    Note:
+        **Outputs.** An output can also be a `torch.autograd.graph.GradientEdge`. Tensors that do
+        not require grad are ignored as long as another one does, and so are other values, such as
+        None, numbers or the contents of a cache object. Graphs that were freed, or whose tensors
+        were modified in place, are read like any other.
+
+        **Names.** A module provides the names of its parameters and buffers, an optimizer those of
+        its parameters. If a mapping contains a module, the names of its tensors follow after a dot.
+        A result's name is shown at its node. If modules were recorded, their paths begin at the
+        modules in `names`. Without a recording, nodes between the uses of a module's parameters are
+        assigned to that module.
+
+        **Recordings.** You have to pass the recording, because nodes of different threads may have
+        the same numbers.
+
+        **Saved tensors.** With ``saved=False``, no node has saved tensors or counts as freed.
+
+        **Values.** They are stored in `TracedNode.values`. Besides a recording, they come from
+        leaves, outputs and named tensors, and from saved tensors. Nothing is recomputed: other
+        values show as not recorded.
+
+        **Gradients.** They are stored in `TracedNode.gradients` and `TracedEdge.gradient`. The pass
+        calls `torch.autograd.grad` with ``retain_graph=True``. Hooks on tensors and nodes run and
+        may change gradients, but post-accumulate-grad hooks do not run, because no ``.grad``
+        changes. Checkpointed blocks and custom functions run. A freed graph raises PyTorch's error.
+        If several processes share the model, all of them must make this call.
+
+        **Deep graphs.** A chain of 100,000 operations works. If a graph is more than 1,000
+        operations deep, a few nodes get an entry in their ``metadata``, which makes the graph safe
+        to free.
+
+        **Sources.** A trace follows the documentation of ``torch.autograd.graph.Node``. Where this
+        documentation leaves something open, it follows what PyTorch does.
     """
     for name, asked in {"saved": saved, "values": values, "gradients": gradients}.items():
         if not isinstance(asked, bool):
