@@ -36,10 +36,6 @@ def assert_gradients(
             failure shows the lines at fault.
         expect: The names of the parameters that should get a gradient. All others should not.
 
-    Raises:
-        AssertionError: If `diagnose` finds an error or a warning, or if a parameter gets no
-            gradient. The message is the report.
-
     Example:
         >>> import torch
         >>> from leafgrad.testing import assert_gradients
@@ -48,6 +44,10 @@ def assert_gradients(
         >>> assert_gradients(model.weight.sum(), model)
         Traceback (most recent call last):
         AssertionError: ...
+
+    Raises:
+        AssertionError: If `diagnose` finds an error or a warning, or if a parameter gets no
+            gradient. The message is the report.
     """
     __tracebackhide__ = True
     report = diagnose(loss, model, recording=recording, gradients=True, expect=expect)
@@ -67,11 +67,6 @@ def assert_trains(
         model: The model that the step trains.
         frozen: The names of parameters, or of modules, that must not change.
 
-    Raises:
-        AssertionError: If a parameter is not finite or has not changed, or if a frozen parameter
-            has changed. The message lists these parameters and contains the report of `debug`.
-        ValueError: If a name in `frozen` matches no parameter, or if all parameters are frozen.
-
     Example:
         >>> import torch
         >>> from leafgrad.testing import assert_trains
@@ -82,6 +77,11 @@ def assert_trains(
         ...     model(torch.ones(3, 2)).square().mean().backward()
         ...     optimizer.step()
         >>> assert_trains(step, model)
+
+    Raises:
+        AssertionError: If a parameter is not finite or has not changed, or if a frozen parameter
+            has changed. The message lists these parameters and contains the report of `debug`.
+        ValueError: If a name in `frozen` matches no parameter, or if all parameters are frozen.
     """
     __tracebackhide__ = True
     parameters = dict(model.named_parameters())

@@ -400,10 +400,6 @@ def debug(
         A context manager. The value after ``as`` is a list, and `debug` appends a `StepReport` to
         it for each report.
 
-    Raises:
-        TypeError: If an argument has the wrong type.
-        ValueError: If `first` is below 1.
-
     Example:
         >>> import torch, leafgrad
         >>> model = torch.nn.Linear(2, 1)
@@ -415,6 +411,10 @@ def debug(
         ...         optimizer.step()
         >>> reports
         []
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If `first` is below 1.
 
     Note:
         Recording changes how a step runs. Functions compiled by `torch.compile` run uncompiled,

@@ -37,14 +37,6 @@ def check_taylor_rule(
     Returns:
         None if the rule is correct.
 
-    Raises:
-        TypeError: If `function` is not a subclass of `torch.autograd.Function`, or a tensor that
-            requires grad is not in float64.
-        ValueError: If `function` has no rule, no tensor requires grad, `order` is below 1, or the
-            rule returns a series that does not fit the outputs.
-        RuntimeError: If the rule is wrong. The message names the first order, output and element
-            that differ, and both values.
-
     Example:
         >>> import torch
         >>> from leafgrad import Jet, check_taylor_rule, taylor_rule
@@ -58,6 +50,14 @@ def check_taylor_rule(
         ...     return Jet(ctx.saved_tensors[0], x) ** 2
         >>> x = torch.tensor([0.3, 0.7], dtype=torch.float64, requires_grad=True)
         >>> check_taylor_rule(Square, x)
+
+    Raises:
+        TypeError: If `function` is not a subclass of `torch.autograd.Function`, or a tensor that
+            requires grad is not in float64.
+        ValueError: If `function` has no rule, no tensor requires grad, `order` is below 1, or the
+            rule returns a series that does not fit the outputs.
+        RuntimeError: If the rule is wrong. The message names the first order, output and element
+            that differ, and both values.
 
     Note:
         The function is evaluated along a straight line through `inputs`. First all inputs that

@@ -26,10 +26,6 @@ def patch_deepxde(grad: Any) -> None:
     Args:
         grad: The module ``dde.grad``. Its ``jacobian``, ``hessian`` and ``clear`` are replaced.
 
-    Raises:
-        TypeError: If `grad` lacks one of these functions. The replacements raise this error if
-            outputs are not tensors, which is the case in DeepXDE's forward mode.
-
     Example:
         >>> import types
         >>> import torch
@@ -40,6 +36,10 @@ def patch_deepxde(grad: Any) -> None:
         >>> y = x[:, 0:1] ** 3 * x[:, 1:2]
         >>> grad.hessian(y, x, i=0, j=1).tolist()
         [[3.0], [27.0]]
+
+    Raises:
+        TypeError: If `grad` lacks one of these functions. The replacements raise this error if
+            outputs are not tensors, which is the case in DeepXDE's forward mode.
 
     Note:
         The replacements raise an error wherever `higher_order_grad` does, for example if the

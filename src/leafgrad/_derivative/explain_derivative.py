@@ -55,12 +55,6 @@ def explain_derivative(
         The method, the reason, and whether rows are proven to be independent. ``print`` shows them
         as text.
 
-    Raises:
-        TypeError: If `outputs`, `inputs` or `order` has the wrong type.
-        ValueError: If the shapes do not match, `order` does not fit the columns, or `order` is any
-            other function.
-        RuntimeError: If neither method can compute the derivative. The message names the reason.
-
     Example:
         >>> import torch
         >>> from leafgrad import explain_derivative, laplacian
@@ -75,6 +69,12 @@ def explain_derivative(
           method  None
           rows    None
           - Order 0 is outputs itself, so nothing is computed.
+
+    Raises:
+        TypeError: If `outputs`, `inputs` or `order` has the wrong type.
+        ValueError: If the shapes do not match, `order` does not fit the columns, or `order` is any
+            other function.
+        RuntimeError: If neither method can compute the derivative. The message names the reason.
     """
     if callable(order) and order not in (laplacian, jacobian, hessian):
         raise ValueError(message("derivative.explained-function", value=order))

@@ -38,38 +38,25 @@ def hessian(
     """Return the matrix of second derivatives of `outputs`, for each row and channel.
 
     Element ``[b, c, i, j]`` of the result is the second derivative of channel c with respect to
-    columns i and j in row b. Rows, columns and channels are those of `jacobian`. If you do not need
-    the whole matrix H, two calls are cheaper:
-
-    - `laplacian` computes its trace, and sums of ``v^T H v`` over directions v.
-    - ``jacobian(higher_order_grad(u, x, 1, directions=v)[0], x)`` computes ``H v`` for one
-      direction, with v of shape ``(1, *columns)``.
+    columns i and j in row b of the batch. Columns and channels are those of `jacobian`.
 
     Args:
         outputs: The tensor to differentiate, of shape ``(*batch, *channels)``, or a function or
             module that computes this tensor from `inputs`.
         inputs: The tensor of shape ``(*batch, *columns)`` to differentiate with respect to, or a
             sequence of tensors that each contain some of the columns.
-        dims: The columns to include, in this order. By default, all columns are included. There may
-            be at most 43, because one pass computes at most 1,000 derivatives.
+        dims: The columns to include, in this order. There may be at most 43. The default is all
+            columns.
         create_graph: Whether to record the result, so that it can be differentiated further.
         method: ``"taylor"`` propagates Taylor series along the graph, ``"reverse"`` nests backward
             passes, and ``"auto"`` chooses one of the two.
-        rows: ``"proven"`` raises an error unless it can be proven that each row of `outputs`
-            depends only on the same row of `inputs`. With ``"independent"``, you promise this where
-            a proof is not possible.
+        rows: With ``"proven"``, an error is raised unless each row of `outputs` provably depends
+            only on the same row of `inputs`. With ``"independent"``, you promise this where it
+            cannot be proven.
 
     Returns:
         A symmetric tensor of shape ``(*batch, *channels, *columns, *columns)`` in the dtype of
         `inputs`. With `dims`, each of the last two axes has one entry for each included column.
-
-    Raises:
-        TypeError: If an argument has the wrong type, or a tensor is complex, integer or sparse.
-        ValueError: If the shapes do not match, `inputs` has no columns, more than 43 are included,
-            `dims` is empty, repeats a column or contains one that does not exist, or `method` or
-            `rows` is unknown.
-        RuntimeError: If the graph does not allow the derivative, for example because it does not
-            lead to `inputs` or mixes rows. The message names the reason.
 
     Example:
         >>> import torch
@@ -80,6 +67,23 @@ def hessian(
         [[[4.0, 2.0], [2.0, 0.0]], [[8.0, 6.0], [6.0, 0.0]]]
         >>> hessian(x**2 * y, points, dims=[0]).tolist()
         [[[4.0]], [[8.0]]]
+
+    Raises:
+        TypeError: If an argument has the wrong type, or a tensor is complex, integer or sparse.
+        ValueError: If the shapes do not match, `inputs` has no columns, or `dims`, `method` or
+            `rows` is invalid.
+        RuntimeError: If the graph does not allow the derivative. The message names the reason.
+
+    Note:
+        If you do not need the whole matrix H, two calls are cheaper:
+
+        - `laplacian` computes its trace, and sums of ``v^T H v`` over directions v.
+        - ``jacobian(higher_order_grad(u, x, 1, directions=v)[0], x)`` computes ``H v`` for one
+          direction, with v of shape ``(1, *columns)``.
+
+        At most 43 columns can be included, because one pass computes at most 1,000 derivatives. The
+        shapes, the two methods and the proof that rows are independent are those of `laplacian` and
+        `higher_order_grad`.
     """
     problem = parse_problem(
         outputs, inputs, by_column=True, create_graph=create_graph, method=method, rows=rows

@@ -73,40 +73,32 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
 ) -> Tensor | tuple[Tensor, ...]:
     """Return derivatives of any order, separately for each row and channel of `outputs`.
 
-    A row is one entry of the batch, for example one point. In each row, `inputs` has columns, such
-    as x and t, and `outputs` has channels, such as u and v. Nothing is summed, so each derivative
-    has the shape of `outputs`. If a derivative cannot be computed correctly, an error says why and
-    what to do.
+    In each row of the batch, `inputs` has columns, such as x and t, and `outputs` has channels,
+    such as u and v. Nothing is summed, so each derivative has the shape of `outputs`. If a
+    derivative cannot be computed correctly, an error says why and what to do.
 
     Args:
         outputs: The tensor to differentiate, of shape ``(*batch, *channels)``, or a function or
             module that computes this tensor from `inputs`.
         inputs: The tensor of shape ``(*batch, columns)`` to differentiate with respect to, or a
             sequence of tensors that each contain some of the columns.
-        order: How often to differentiate with respect to each column. ``(2, 0)`` is the second
-            derivative with respect to column 0, and ``(1, 1)`` is the mixed derivative. For a
-            single column, you can pass an int. Pass a list to compute several orders together.
-        directions: Directions across the columns, of shape ``(n, *columns)``. The derivatives are
-            then taken along each direction, and `order` is an int or a list of ints.
-        create_graph: Whether to record the result, so that it can be differentiated further. The
-            graph of `outputs` is kept in either case.
+        order: How often to differentiate with respect to each column: ``(2, 0)`` is the second
+            derivative with respect to column 0, and ``(1, 1)`` the mixed derivative. For a single
+            column, this can be an int. A list computes several orders together.
+        directions: Directions of shape ``(n, *columns)``, to differentiate along instead of with
+            respect to columns. Then `order` is an int or a list of ints.
+        create_graph: Whether to record the result, so that it can be differentiated further.
         allow_unused: Whether to return zeros instead of raising an error if `outputs` requires grad
             but does not depend on `inputs`.
         method: ``"taylor"`` propagates Taylor series along the graph, ``"reverse"`` nests backward
             passes, and ``"auto"`` chooses one of the two.
-        rows: ``"proven"`` raises an error unless it can be proven that each row of `outputs`
-            depends only on the same row of `inputs`. With ``"independent"``, you promise this where
-            a proof is not possible.
+        rows: With ``"proven"``, an error is raised unless each row of `outputs` provably depends
+            only on the same row of `inputs`. With ``"independent"``, you promise this where it
+            cannot be proven.
 
     Returns:
         A tensor with the shape of `outputs` and the dtype of `inputs`, or a tuple of such tensors
-        for a list of orders. With `directions`, each tensor has an additional first axis of size n.
-
-    Raises:
-        TypeError: If an argument has the wrong type, or a tensor is complex, integer or sparse.
-        ValueError: If the shapes do not match, `order` does not fit the columns, or `method` or
-            `rows` is unknown.
-        RuntimeError: If the graph does not allow the derivative. The message names the reason.
+        for a list of orders.
 
     Example:
         >>> import torch
@@ -116,12 +108,12 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
         >>> u_xx, u_xy = higher_order_grad(u, points, [(2, 0), (1, 1)])
         >>> u_xx.tolist(), u_xy.tolist()
         ([4.0, 8.0], [2.0, 6.0])
-        >>> along = torch.tensor([[1.0, 1.0]])
-        >>> higher_order_grad(u, points, 3, directions=along).tolist()  # (1 + t)**2 * (2 + t)
-        [[6.0, 6.0]]
-        >>> x, t = torch.ones(2, requires_grad=True), torch.tensor([2.0, 3.0], requires_grad=True)
-        >>> higher_order_grad(x**2 * t**3, (x, t), (1, 2)).tolist()
-        [24.0, 36.0]
+
+    Raises:
+        TypeError: If an argument has the wrong type, or a tensor is complex, integer or sparse.
+        ValueError: If the shapes do not match, `order` does not fit the columns, or `method` or
+            `rows` is unknown.
+        RuntimeError: If the graph does not allow the derivative. The message names the reason.
 
     Note:
         **Shapes.** If `outputs` and `inputs` have the same shape, an int as `order` differentiates
@@ -133,9 +125,17 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
         function as `outputs` is called with `inputs`, or with copies that require grad if `inputs`
         do not. Order 0 is `outputs` itself.
 
+        >>> x, t = torch.ones(2, requires_grad=True), torch.tensor([2.0, 3.0], requires_grad=True)
+        >>> higher_order_grad(x**2 * t**3, (x, t), (1, 2)).tolist()
+        [24.0, 36.0]
+
         **Directions.** Their shape is ``(n, *columns)``, or ``(n, *batch, *columns)`` if each row
         has its own. The result is ``d^order / dt^order u(x + t v)`` at t = 0 for each direction v,
-        computed in Taylor mode.
+        computed in Taylor mode. The result has an additional first axis of size n.
+
+        >>> along = torch.tensor([[1.0, 1.0]])
+        >>> higher_order_grad(u, points, 3, directions=along).tolist()  # (1 + t)**2 * (2 + t)
+        [[6.0, 6.0]]
 
         **Methods.** Taylor mode propagates truncated Taylor series along the recorded graph, once
         for all orders, so a higher order costs little more. It has a rule for most of PyTorch's
@@ -167,12 +167,12 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
         >>> higher_order_grad(x * x.sum().item(), x, 1).tolist()  # the sum, 6, is a constant
         [[6.0], [6.0], [6.0]]
 
-        **Side effects.** The ``.grad`` of leaves, of `inputs` and of `outputs` does not change.
-        Taylor mode proves from the graph alone that rows are independent, and runs no backward. So
-        it ignores what a hook, or the backward of a custom function with a registered rule, does to
-        gradients. It runs a checkpointed function once more. For a write into a view, it runs the
-        backward of the write to find the positions of the elements, and therefore waits for the
-        device.
+        **Side effects.** The graph of `outputs` is kept, even with ``create_graph=False``. The
+        ``.grad`` of leaves, of `inputs` and of `outputs` does not change. Taylor mode proves from
+        the graph alone that rows are independent, and runs no backward. So it ignores what a hook,
+        or the backward of a custom function with a registered rule, does to gradients. It runs a
+        checkpointed function once more. For a write into a view, it runs the backward of the write
+        to find the positions of the elements, and therefore waits for the device.
 
         Reverse mode works like nested calls to `torch.autograd.grad`. Hooks on the path run and may
         change gradients. Each pass adds to the ``.grad`` of intermediate tensors that called

@@ -33,34 +33,26 @@ def jacobian(
 ) -> Tensor:
     """Return the first derivatives of `outputs` with respect to every column of `inputs`.
 
-    A row is one entry of the batch, for example one point. In each row, `inputs` has columns, such
-    as x and t, and `outputs` has channels, such as u and v. Element ``[b, c, i]`` of the result is
-    the derivative of channel c with respect to column i in row b. For a single channel, each row of
-    the result is the gradient.
+    In each row of the batch, `inputs` has columns, such as x and t, and `outputs` has channels,
+    such as u and v. Element ``[b, c, i]`` of the result is the derivative of channel c with respect
+    to column i in row b.
 
     Args:
         outputs: The tensor to differentiate, of shape ``(*batch, *channels)``, or a function or
             module that computes this tensor from `inputs`.
         inputs: The tensor of shape ``(*batch, *columns)`` to differentiate with respect to, or a
             sequence of tensors that each contain some of the columns.
-        dims: The columns to include, in this order. By default, all columns are included.
+        dims: The columns to include, in this order. The default is all columns.
         create_graph: Whether to record the result, so that it can be differentiated further.
         method: ``"taylor"`` propagates Taylor series along the graph, ``"reverse"`` runs backward
             passes, and ``"auto"`` chooses one of the two.
-        rows: ``"proven"`` raises an error unless it can be proven that each row of `outputs`
-            depends only on the same row of `inputs`. With ``"independent"``, you promise this where
-            a proof is not possible.
+        rows: With ``"proven"``, an error is raised unless each row of `outputs` provably depends
+            only on the same row of `inputs`. With ``"independent"``, you promise this where it
+            cannot be proven.
 
     Returns:
         A tensor of shape ``(*batch, *channels, *columns)`` in the dtype of `inputs`. With `dims`,
         the last axis has one entry for each included column.
-
-    Raises:
-        TypeError: If an argument has the wrong type, or a tensor is complex, integer or sparse.
-        ValueError: If the shapes do not match, `inputs` has no columns, `dims` is empty, repeats a
-            column or contains one that does not exist, or `method` or `rows` is unknown.
-        RuntimeError: If the graph does not allow the derivative, for example because it does not
-            lead to `inputs` or mixes rows. The message names the reason.
 
     Example:
         >>> import torch
@@ -72,6 +64,17 @@ def jacobian(
         [[2.0, 1.0], [1.0, 2.0]]
         >>> jacobian(x * y, points, dims=[1]).tolist()
         [[1.0], [3.0]]
+
+    Raises:
+        TypeError: If an argument has the wrong type, or a tensor is complex, integer or sparse.
+        ValueError: If the shapes do not match, `inputs` has no columns, or `dims`, `method` or
+            `rows` is invalid.
+        RuntimeError: If the graph does not allow the derivative. The message names the reason.
+
+    Note:
+        For a single channel, each row of the result is the gradient. In `dims`, each column may
+        occur once. The shapes, the two methods and the proof that rows are independent are those of
+        `laplacian` and `higher_order_grad`.
     """
     problem = parse_problem(
         outputs, inputs, by_column=True, create_graph=create_graph, method=method, rows=rows

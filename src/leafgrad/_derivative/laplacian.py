@@ -74,39 +74,29 @@ def laplacian(  # noqa: PLR0913 (they are passed by name)
 ) -> Tensor | tuple[Tensor, Tensor]:
     """Return the sum of the second derivatives of `outputs` over the columns of `inputs`.
 
-    This sum is the Laplacian. A single pass computes it for each row and channel, without the
-    separate second derivatives. For most networks, this takes less time and memory than one
-    backward pass per column. Rows, columns and channels are those of `jacobian`.
+    This sum is the Laplacian, for each row and channel. A single pass computes it, for most
+    networks in less time and memory than one backward pass per column.
 
     Args:
         outputs: The tensor to differentiate, of shape ``(*batch, *channels)``, or a function or
             module that computes this tensor from `inputs`.
         inputs: The tensor of shape ``(*batch, *columns)`` to differentiate with respect to, or a
             sequence of tensors that each contain some of the columns.
-        dims: The columns to sum over, for example those of space but not of time. By default, the
-            sum includes all columns.
-        directions: Directions to sum over instead of columns, of shape ``(n, *columns)``, or
-            ``(n, *batch, *columns)`` if each row has its own. They have the dtype of `inputs`.
+        dims: The columns to sum over, for example those of space but not of time. The default is
+            all columns.
+        directions: Directions to sum over instead of columns, of shape ``(n, *columns)``.
         with_gradient: Whether to return the first derivatives too. The same pass computes them.
         create_graph: Whether to record the result, so that it can be differentiated further.
         method: ``"taylor"`` propagates Taylor series along the graph, ``"reverse"`` nests backward
             passes, and ``"auto"`` chooses one of the two.
-        rows: ``"proven"`` raises an error unless it can be proven that each row of `outputs`
-            depends only on the same row of `inputs`. With ``"independent"``, you promise this where
-            a proof is not possible.
+        rows: With ``"proven"``, an error is raised unless each row of `outputs` provably depends
+            only on the same row of `inputs`. With ``"independent"``, you promise this where it
+            cannot be proven.
 
     Returns:
         A tensor with the shape of `outputs` and the dtype of `inputs`. With `with_gradient`, a
         tuple of this tensor and the gradient with respect to all columns,
         ``(*batch, *channels, *columns)``.
-
-    Raises:
-        TypeError: If an argument has the wrong type, or a tensor is complex, integer or sparse.
-        ValueError: If the shapes do not match, both `dims` and `directions` are passed, `dims` is
-            empty, repeats a column or contains one that does not exist, or `method` or `rows` is
-            unknown.
-        RuntimeError: If the graph does not allow the derivative, for example because it does not
-            lead to `inputs` or mixes rows. The message names the reason.
 
     Example:
         >>> import torch
@@ -117,22 +107,32 @@ def laplacian(  # noqa: PLR0913 (they are passed by name)
         [12.0, 72.0]
         >>> laplacian(x**3 + y**2, points, dims=[1]).tolist()
         [2.0, 2.0]
-        >>> laplacian(x * y, points, directions=torch.tensor([[1.0, 1.0]])).tolist()
-        [2.0, 2.0]
         >>> total, gradient = laplacian(x * y, points, with_gradient=True)
         >>> gradient.tolist()
         [[2.0, 1.0], [4.0, 3.0]]
 
-    Note:
-        The columns are the last axis of `inputs`. If `outputs` has fewer axes than the batch before
-        this axis, all axes that `outputs` lacks are columns, as for shapes ``(batch,)`` and
-        ``(batch, electrons, 3)``. `jacobian` and `hessian` count columns in the same way.
+    Raises:
+        TypeError: If an argument has the wrong type, or a tensor is complex, integer or sparse.
+        ValueError: If the shapes do not match, `dims` and `directions` are both passed, or `dims`,
+            `method` or `rows` is invalid.
+        RuntimeError: If the graph does not allow the derivative. The message names the reason.
 
-        For directions v and the Hessian H, the result is the sum of ``v^T H v``, so each second
-        derivative is multiplied by the squared length of its direction. If the directions are the
-        columns of a matrix S, this is the trace of ``S S^T H``. The directions count as constants,
-        even if they were computed from `inputs`. The result can be differentiated with respect to
-        them. The gradient does not depend on `dims` and `directions`.
+    Note:
+        Channels are those of `jacobian`. The columns are the last axis of `inputs`. If `outputs`
+        has fewer axes than the batch before this axis, all axes that `outputs` lacks are columns,
+        as for shapes ``(batch,)`` and ``(batch, electrons, 3)``. `jacobian` and `hessian` count
+        columns in the same way.
+
+        Directions have the dtype of `inputs`. Their shape is ``(n, *batch, *columns)`` if each row
+        has its own. For directions v and the Hessian H, the result is the sum of ``v^T H v``, so
+        each second derivative is multiplied by the squared length of its direction. If the
+        directions are the columns of a matrix S, this is the trace of ``S S^T H``. The directions
+        count as constants, even if they were computed from `inputs`. The result can be
+        differentiated with respect to them. The gradient does not depend on `dims` and
+        `directions`.
+
+        >>> laplacian(x * y, points, directions=torch.tensor([[1.0, 1.0]])).tolist()
+        [2.0, 2.0]
 
         The range of the result is limited in the same way as that of `higher_order_grad`.
     """

@@ -44,7 +44,7 @@ def stde(  # noqa: PLR0913 (they are passed by name)
     """Return an estimate of a differential operator from derivatives along random directions.
 
     The estimate is unbiased. With many columns, derivatives along a few directions cost less than
-    derivatives with respect to all columns. Rows, columns and channels are those of `jacobian`.
+    derivatives with respect to all columns. Columns and channels are those of `jacobian`.
 
     Args:
         outputs: The tensor to differentiate, of shape ``(*batch, *channels)``, or a function or
@@ -54,21 +54,15 @@ def stde(  # noqa: PLR0913 (they are passed by name)
         samples: The number of random directions. All rows use the same ones.
         kind: ``"laplacian"`` is the Laplacian for order 2, the biharmonic operator for order 4, and
             so on. ``"diagonal"`` is the sum of the unmixed derivatives, for any order.
-        dims: The columns that the operator includes. By default, it includes all columns.
-        generator: The source of random numbers. By default, PyTorch's own generator is used.
+        dims: The columns that the operator includes. The default is all columns.
+        generator: The source of random numbers. The default is PyTorch's own.
         create_graph: Whether to record the result, so that it can be differentiated further.
-        rows: ``"proven"`` raises an error unless it can be proven that each row of `outputs`
-            depends only on the same row of `inputs`. With ``"independent"``, you promise this where
-            a proof is not possible.
+        rows: With ``"proven"``, an error is raised unless each row of `outputs` provably depends
+            only on the same row of `inputs`. With ``"independent"``, you promise this where it
+            cannot be proven.
 
     Returns:
         The estimate for each row and channel, in the shape of `outputs`.
-
-    Raises:
-        TypeError: If an argument has the wrong type, or a tensor is complex, integer or sparse.
-        ValueError: If `order`, `samples`, `kind` or `dims` is invalid.
-        RuntimeError: If the graph does not allow the derivative, or Taylor mode has no rule for one
-            of its operations.
 
     Example:
         >>> import torch
@@ -79,6 +73,12 @@ def stde(  # noqa: PLR0913 (they are passed by name)
         [200.0, 200.0]
         >>> stde((x**3).sum(1), x, 3, samples=8, kind="diagonal").tolist()
         [600.0, 600.0]
+
+    Raises:
+        TypeError: If an argument has the wrong type, or a tensor is complex, integer or sparse.
+        ValueError: If `order`, `samples`, `kind` or `dims` is invalid.
+        RuntimeError: If the graph does not allow the derivative, or Taylor mode has no rule for one
+            of its operations.
 
     Note:
         For ``"laplacian"``, the directions are Gaussian. For order 2 they are random signs instead,

@@ -59,10 +59,6 @@ def diagnose(
     Returns:
         The findings, the most severe first. The report keeps no tensor and no graph alive.
 
-    Raises:
-        TypeError: If an argument has the wrong type.
-        ValueError: If `loss` contains no tensor, or `model` is an iterator that was already read.
-
     Example:
         >>> import torch
         >>> from leafgrad import diagnose, record
@@ -72,6 +68,10 @@ def diagnose(
         >>> report = diagnose(loss, {"w": w}, recording=recording)
         >>> report.ok
         False
+
+    Raises:
+        TypeError: If an argument has the wrong type.
+        ValueError: If `loss` contains no tensor, or `model` is an iterator that was already read.
 
     Note:
         The terms of a mapping of losses are also checked one by one. You can pass a model output of

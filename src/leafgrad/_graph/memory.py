@@ -74,7 +74,7 @@ class GraphMemory(ShownAsCard):
 
     @property
     def why(self) -> tuple[str, ...]:
-        """Sentences: what memory the output keeps alive, and what backward must recompute."""
+        """Sentences about the memory that the graph keeps alive, and about recomputation."""
         return self._card().sentences
 
     def _card(self) -> Card:

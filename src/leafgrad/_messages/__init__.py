@@ -24,12 +24,12 @@ def set_language(language: str) -> None:
     Args:
         language: ``"en"`` or ``"zh_CN"``. You can also write ``"zh"`` or ``"zh-CN"`` for Chinese.
 
-    Raises:
-        ValueError: If leafgrad does not have the language.
-
     Example:
         >>> import leafgrad
         >>> leafgrad.set_language("en")
+
+    Raises:
+        ValueError: If leafgrad does not have the language.
     """
     name = _normalise(language)
     if name is None:

@@ -145,10 +145,6 @@ def record(*, values: bool = False) -> AbstractContextManager[Recording]:
     Returns:
         A context manager. The value after ``as`` is a `Recording`.
 
-    Raises:
-        TypeError: If `values` is not a bool, or if you pass a positional argument, such as the
-            model.
-
     Example:
         >>> import torch
         >>> from leafgrad import record, trace_graph
@@ -160,6 +156,10 @@ def record(*, values: bool = False) -> AbstractContextManager[Recording]:
         [('TanhBackward0', '1'), ('AddmmBackward0', '0')]
         >>> trace.nodes[0].source.line
         2
+
+    Raises:
+        TypeError: If `values` is not a bool, or if you pass a positional argument, such as the
+            model.
 
     Note:
         Only the thread that entered the block is recorded. Recordings can be nested, and exceptions

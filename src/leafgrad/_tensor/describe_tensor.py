@@ -22,9 +22,6 @@ def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorD
     Returns:
         The facts as a value that does not keep the tensor alive.
 
-    Raises:
-        TypeError: If `tensor` is not a tensor, or `name` is not a string.
-
     Example:
         >>> import torch
         >>> from leafgrad import describe_tensor
@@ -44,6 +41,9 @@ def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorD
             `.grad` stays None.
           - To store it, call `retain_grad()` before `backward()`.
             `torch.autograd.grad()` returns it without storing it.
+
+    Raises:
+        TypeError: If `tensor` is not a tensor, or `name` is not a string.
 
     Note:
         The description follows the documentation of ``torch.Tensor.is_leaf`` and

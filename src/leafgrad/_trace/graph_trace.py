@@ -64,11 +64,6 @@ class GraphTrace(Graph):
         Returns:
             An ``<svg>`` element, for a file or a page.
 
-        Raises:
-            TypeError: If `fold` has the wrong type.
-            ValueError: If there would be more than 3,000 boxes, if no module has a path in `fold`,
-                if `direction` or `color` is unknown, or if there are no gradients to show.
-
         Example:
             >>> import torch
             >>> from leafgrad import trace_graph
@@ -80,6 +75,11 @@ class GraphTrace(Graph):
             True
             >>> "root: the backward pass starts here" in trace_graph(x * x).to_svg(legend=False)
             False
+
+        Raises:
+            TypeError: If `fold` has the wrong type.
+            ValueError: If there would be more than 3,000 boxes, if no module has a path in `fold`,
+                if `direction` or `color` is unknown, or if there are no gradients to show.
         """
         style = PictureStyle(direction=direction, color=color, legend=legend)
         return svg.svg(self, fold=fold, style=style)
@@ -99,16 +99,16 @@ class GraphTrace(Graph):
         Returns:
             A complete HTML document.
 
-        Raises:
-            ValueError: If there would be more than 3,000 boxes even when folded, or if `direction`
-                or `color` is unknown.
-
         Example:
             >>> import torch
             >>> from leafgrad import trace_graph
             >>> x = torch.ones(3, requires_grad=True)
             >>> trace_graph(x * x, names={"x": x}).to_html()[:15]
             '<!doctype html>'
+
+        Raises:
+            ValueError: If there would be more than 3,000 boxes even when folded, or if `direction`
+                or `color` is unknown.
         """
         return page.page(self, PictureStyle(direction=direction, color=color))
 
@@ -135,10 +135,6 @@ class GraphTrace(Graph):
         Returns:
             The steps, each with a sentence.
 
-        Raises:
-            ValueError: If `trace_graph` ran without ``gradients=True``, or if there are more than
-                1,000 steps.
-
         Example:
             >>> import torch
             >>> from leafgrad import trace_graph
@@ -151,6 +147,10 @@ class GraphTrace(Graph):
              3. Backward starts at y (MulBackward0) with the gradient 1.
              4. Backward: y (MulBackward0) multiplies 1 by its local derivative 2 and passes 2 to x.
              5. The gradient of x is complete: 2. backward() adds it to x.grad.
+
+        Raises:
+            ValueError: If `trace_graph` ran without ``gradients=True``, or if there are more than
+                1,000 steps.
         """
         return steps_of(self)
 

@@ -39,10 +39,6 @@ def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule
     Returns:
         A decorator that registers the decorated function and returns it unchanged.
 
-    Raises:
-        TypeError: If `function` is not a subclass of `torch.autograd.Function`, or if the decorated
-            object is not callable.
-
     Example:
         >>> import torch
         >>> from leafgrad import Jet, higher_order_grad, taylor_rule
@@ -58,6 +54,10 @@ def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule
         >>> x = torch.tensor([[1.0], [2.0]], requires_grad=True)
         >>> higher_order_grad(Cube.apply(x), x, 2, method="taylor").tolist()
         [[6.0], [12.0]]
+
+    Raises:
+        TypeError: If `function` is not a subclass of `torch.autograd.Function`, or if the decorated
+            object is not callable.
 
     Note:
         **Arguments.** The rule is called with the function's ``ctx``, like its backward, and with a
