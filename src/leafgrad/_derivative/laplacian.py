@@ -95,8 +95,7 @@ def laplacian(  # noqa: PLR0913 (they are passed by name)
 
     Returns:
         A tensor with the shape of `outputs` and the dtype of `inputs`. With `with_gradient`, a
-        tuple of this tensor and the gradient with respect to all columns,
-        ``(*batch, *channels, *columns)``.
+        tuple of this tensor and the gradient with respect to all columns.
 
     Example:
         >>> import torch
@@ -105,8 +104,6 @@ def laplacian(  # noqa: PLR0913 (they are passed by name)
         >>> x, y = points.unbind(-1)
         >>> laplacian(x**3 * y, points).tolist()
         [12.0, 72.0]
-        >>> laplacian(x**3 + y**2, points, dims=[1]).tolist()
-        [2.0, 2.0]
         >>> total, gradient = laplacian(x * y, points, with_gradient=True)
         >>> gradient.tolist()
         [[2.0, 1.0], [4.0, 3.0]]
@@ -123,13 +120,16 @@ def laplacian(  # noqa: PLR0913 (they are passed by name)
         as for shapes ``(batch,)`` and ``(batch, electrons, 3)``. `jacobian` and `hessian` count
         columns in the same way.
 
+        >>> laplacian(x**3 + y**2, points, dims=[1]).tolist()
+        [2.0, 2.0]
+
         Directions have the dtype of `inputs`. Their shape is ``(n, *batch, *columns)`` if each row
         has its own. For directions v and the Hessian H, the result is the sum of ``v^T H v``, so
         each second derivative is multiplied by the squared length of its direction. If the
         directions are the columns of a matrix S, this is the trace of ``S S^T H``. The directions
         count as constants, even if they were computed from `inputs`. The result can be
-        differentiated with respect to them. The gradient does not depend on `dims` and
-        `directions`.
+        differentiated with respect to them. The gradient has the shape
+        ``(*batch, *channels, *columns)`` and does not depend on `dims` and `directions`.
 
         >>> laplacian(x * y, points, directions=torch.tensor([[1.0, 1.0]])).tolist()
         [2.0, 2.0]
