@@ -21,15 +21,15 @@ def check_taylor_rule(
 ) -> None:
     """Raise an error if the Taylor rule of a custom function computes wrong derivatives.
 
-    This function checks a rule that was registered with `taylor_rule`, as
-    `torch.autograd.gradcheck` checks a backward. It compares each derivative with finite
-    differences of the derivative of the next lower order.
+    This function checks a rule that was registered with `taylor_rule`, just as
+    `torch.autograd.gradcheck` checks a backward. It compares the derivative of each order with
+    finite differences of the derivative one order lower.
 
     Args:
         function: The class that was registered with `taylor_rule`.
-        inputs: The arguments of the function. Tensors that require grad may have any shape, must be
-            in float64, and the function must be smooth around them. Other arguments are passed on
-            unchanged.
+        inputs: The arguments of the function. Tensors that require grad may have any shape, but
+            must be in float64. The function must be smooth near their values. Other arguments are
+            passed on unchanged.
         order: The highest order to check.
         rtol: The largest difference allowed, relative to the largest element or to 1, whichever is
             larger.
@@ -60,10 +60,14 @@ def check_taylor_rule(
             that differ, and both values.
 
     Note:
-        The function is evaluated along a straight line through `inputs`. First all inputs that
-        require grad move along the line, then each of them separately. Order 0 is the function
-        itself, so its backward is not used. The rule must also record a graph: the gradient of each
-        derivative is compared with the derivative of the next order.
+        The function is evaluated, and differentiated, along a straight line through `inputs`. First
+        all inputs that require grad change along this line, then each of them separately. The
+        finite differences for order 1 are those of the function's values, so they do not use its
+        backward.
+
+        The derivatives must have a graph, so that they can be differentiated further. If `order` is
+        above 1, autograd differentiates them in backward passes, and each result is compared with
+        the derivative of the next order.
     """
     _check(function, inputs, order)
     moving = [place for place, given in enumerate(inputs) if _moves(given)]

@@ -72,8 +72,8 @@ def explain_derivative(
 
     Raises:
         TypeError: If `outputs`, `inputs` or `order` has the wrong type.
-        ValueError: If the shapes do not match, `order` does not fit the columns, or `order` is any
-            other function.
+        ValueError: If the shapes do not match, `order` does not fit the columns, or `order` is a
+            function other than those three.
         RuntimeError: If neither method can compute the derivative. The message names the reason.
     """
     if callable(order) and order not in (laplacian, jacobian, hessian):

@@ -81,9 +81,10 @@ def hessian(
         - ``jacobian(higher_order_grad(u, x, 1, directions=v)[0], x)`` computes ``H v`` for one
           direction, with v of shape ``(1, *columns)``.
 
-        At most 43 columns can be included, because one pass computes at most 1,000 derivatives. The
-        shapes, the two methods and the proof that rows are independent are those of `laplacian` and
-        `higher_order_grad`.
+        One pass computes at most 1,000 derivatives, and it computes the first derivatives too. So
+        at most 43 columns can be included: they have 43 first and 946 second derivatives. See
+        `laplacian` for the shapes, and `higher_order_grad` for the two methods and the proof that
+        rows are independent.
     """
     problem = parse_problem(
         outputs, inputs, by_column=True, create_graph=create_graph, method=method, rows=rows

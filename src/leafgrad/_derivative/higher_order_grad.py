@@ -85,8 +85,8 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
         order: How often to differentiate with respect to each column: ``(2, 0)`` is the second
             derivative with respect to column 0, and ``(1, 1)`` the mixed derivative. For a single
             column, this can be an int. A list computes several orders together.
-        directions: Directions of shape ``(n, *columns)``, to differentiate along instead of with
-            respect to columns. Then `order` is an int or a list of ints.
+        directions: Directions to differentiate along, of shape ``(n, *columns)``, instead of the
+            columns. Then `order` is an int or a list of ints.
         create_graph: Whether to record the result, so that it can be differentiated further.
         allow_unused: Whether to return zeros instead of raising an error if `outputs` requires grad
             but does not depend on `inputs`.
@@ -116,14 +116,15 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
         RuntimeError: If the graph does not allow the derivative. The message names the reason.
 
     Note:
-        **Shapes.** If `outputs` and `inputs` have the same shape, an int as `order` differentiates
-        elementwise, and a multi-index (a tuple) treats the last axis as columns and as channels. If
-        `outputs` has at least one axis, but fewer than the batch of `inputs`, all axes that it
-        lacks are columns, numbered as in ``inputs.flatten(outputs.dim())``. If `inputs` is a
-        sequence, a multi-index counts the columns in the order of the tensors. If `outputs` has the
-        shape ``(rows,)``, these tensors may have this shape too, and each is then one column. A
-        function as `outputs` is called with `inputs`, or with copies that require grad if `inputs`
-        do not. Order 0 is `outputs` itself.
+        **Shapes.** If `outputs` and `inputs` have the same shape, `order` decides what their last
+        axis means. With an int, the derivative is elementwise. With a multi-index (a tuple), this
+        axis contains the columns of `inputs` and the channels of `outputs`. If `outputs` has at
+        least one axis, but fewer than the batch of `inputs`, all axes of `inputs` that it lacks are
+        columns, numbered as in ``inputs.flatten(outputs.dim())``. If `inputs` is a sequence, a
+        multi-index counts the columns in the order of the tensors. If `outputs` has the shape
+        ``(rows,)``, these tensors may have this shape too, and each is then one column. If
+        `outputs` is a function, it is called with `inputs`, or with copies that require grad if
+        `inputs` do not. Order 0 is `outputs` itself.
 
         >>> x, t = torch.ones(2, requires_grad=True), torch.tensor([2.0, 3.0], requires_grad=True)
         >>> higher_order_grad(x**2 * t**3, (x, t), (1, 2)).tolist()
@@ -143,7 +144,7 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
         about three times as much as the previous one. ``"auto"`` uses Taylor mode, except in three
         cases: Taylor mode cannot compute the derivative; the derivative is of first order, and one
         backward pass per channel is cheaper than one series per column; or there are few points on
-        the CPU, and all operations have formulas that are right at any order.
+        the CPU, and PyTorch's formulas for all operations are right at any order.
 
         **Independent rows.** An error names the operation that may mix rows, such as BatchNorm in
         training mode. A proof is not possible, for example, if a custom function has a backward
@@ -152,16 +153,17 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
         the current values.
 
         **Errors.** A RuntimeError is raised if there is no graph, if the graph does not lead to
-        `inputs` or mixes rows, or if it comes from a compiled model. It is also raised if Taylor
-        mode has no rule for an operation, and `method` is ``"taylor"`` or reverse mode cannot
-        differentiate the operation often enough (only once if its backward is marked
-        ``@once_differentiable``). If the graph was freed, or a saved tensor was changed in place,
-        you see PyTorch's own error.
+        `inputs` or mixes rows, or if it comes from a compiled model. If Taylor mode has no rule for
+        an operation, it is also raised in two cases: `method` is ``"taylor"``, or reverse mode
+        cannot differentiate the operation often enough. For example, an operation whose backward is
+        marked ``@once_differentiable`` can only be differentiated once. If the graph was freed, or
+        a saved tensor was changed in place, you see PyTorch's own error.
 
         **Constants and zeros.** The derivative is that of the recorded graph. A value that was
         taken out of the graph by ``.item()``, ``.detach()`` or NumPy counts as a constant, even if
-        it was computed from other rows. Zeros are returned only if the graph proves them, in which
-        case they do not require grad, or with `allow_unused`.
+        it was computed from other rows. Where nothing was computed, zeros are returned in only two
+        cases: the graph proves that the derivative is zero, or `allow_unused` permits it. Zeros
+        that the graph proves do not require grad.
 
         >>> x = torch.tensor([[1.0], [2.0], [3.0]], requires_grad=True)
         >>> higher_order_grad(x * x.sum().item(), x, 1).tolist()  # the sum, 6, is a constant
@@ -175,23 +177,23 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
         to find the positions of the elements, and therefore waits for the device.
 
         Reverse mode works like nested calls to `torch.autograd.grad`. Hooks on the path run and may
-        change gradients. Each pass adds to the ``.grad`` of intermediate tensors that called
-        ``retain_grad()``. The backward of a custom function on the path runs once more, to check
+        change gradients. Each pass adds to the ``.grad`` of intermediate tensors that retain their
+        gradient. The backward of a custom function on the path runs once more, to check
         that it keeps rows separate and records its graph. Python numbers that this backward uses,
         tensors that it detaches, and values that it stores outside its ``ctx`` count as constants.
 
-        **Shared work.** Calls for parts of the same derivative, such as another column of a channel
-        or another channel of an order, share one pass as long as a result of this pass is alive.
-        Each call returns the same numbers as a separate pass would, in a separate tensor. But hooks
-        run only once.
+        **Shared work.** Calls that compute parts of the same derivative share one pass as long as a
+        result of this pass is alive. Such parts are the columns of one channel, or the channels of
+        one order. Each call returns the same numbers as a separate pass would, in a separate
+        tensor. But hooks run only once.
 
         **Compiled code.** Inside a function that `torch.compile` compiles, this call and the
-        backward of its result become part of the compiled graph. The exception is a proof of
-        independent rows that needs the values of an index: such a call runs uncompiled between the
-        compiled parts. Then `outputs` must be the function or module, because the output of a
-        compiled part cannot be differentiated twice. With ``fullgraph=True``, an error explains
-        this. Evaluate such a call under ``no_grad()`` instead of ``inference_mode()``, where
-        PyTorch cannot save its tensors.
+        backward of its result become part of the compiled graph. There is one exception: if the
+        proof that rows are independent needs the values of an index, the call runs uncompiled,
+        between two compiled parts. For such a call, `outputs` must be the function or module,
+        because the output of a compiled part cannot be differentiated twice. With
+        ``fullgraph=True``, an error explains this. Evaluate such a call under ``no_grad()`` instead
+        of ``inference_mode()``, where PyTorch cannot save its tensors.
 
         **Forward mode AD.** While `torch.autograd.forward_ad` is on, reverse mode is used, and the
         result carries tangents.
@@ -205,9 +207,9 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
         Taylor mode scales its coefficients and checks them at the end. If one may have left the
         range, everything is computed again in double precision with other scales. This check waits
         for the device. It is skipped while code is compiled, while a CUDA graph is captured, and
-        inside a dispatch mode or transform. Then coefficients of order up to 8 that leave the range
-        of single precision are infinite, NaN or inexact. An example is a function whose argument is
-        scaled by 1e-12 and whose value is scaled by 1e20.
+        inside a dispatch mode or transform. Without the check, coefficients of order up to 8 that
+        leave the range of single precision are infinite, NaN or inexact. An example is a
+        function whose argument is scaled by 1e-12 and whose value is scaled by 1e20.
 
         **Kinks and NaN.** At a kink, such as that of ReLU at zero, the derivative is that of
         PyTorch's formula. The same is true where a formula divides zero by zero. The second

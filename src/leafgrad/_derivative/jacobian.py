@@ -72,9 +72,9 @@ def jacobian(
         RuntimeError: If the graph does not allow the derivative. The message names the reason.
 
     Note:
-        For a single channel, each row of the result is the gradient. In `dims`, each column may
-        occur once. The shapes, the two methods and the proof that rows are independent are those of
-        `laplacian` and `higher_order_grad`.
+        For a single channel, each row of the result is the gradient. No column may occur twice in
+        `dims`. See `laplacian` for the shapes, and `higher_order_grad` for the two methods and the
+        proof that rows are independent.
     """
     problem = parse_problem(
         outputs, inputs, by_column=True, create_graph=create_graph, method=method, rows=rows

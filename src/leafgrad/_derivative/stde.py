@@ -81,9 +81,10 @@ def stde(  # noqa: PLR0913 (they are passed by name)
             of its operations.
 
     Note:
-        For ``"laplacian"``, the directions are Gaussian. For order 2 they are random signs instead,
-        which reduce the variance. For ``"diagonal"``, the directions are columns drawn without
-        replacement, so the result is exact if there are as many samples as columns.
+        For ``"laplacian"`` of order 2, the directions consist of random signs, which reduce the
+        variance. For higher orders, they are Gaussian. For ``"diagonal"``, the directions are
+        columns drawn without replacement, so the result is exact if there are as many samples as
+        columns.
 
         The square of an estimate is biased: its mean exceeds the square of the operator by the
         variance. For an unbiased gradient of a squared residual, multiply the residuals of two

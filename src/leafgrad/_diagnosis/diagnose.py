@@ -41,8 +41,8 @@ def diagnose(
 ) -> Report:
     """Report what is wrong with a training step, on which line, and how to fix it.
 
-    Call this function before ``loss.backward()``. It runs and changes nothing, unless you pass
-    ``gradients=True``.
+    Call this function before ``loss.backward()``. It changes nothing, and runs a backward
+    pass only if you pass ``gradients=True``.
 
     Args:
         loss: The tensor that the backward pass starts from, or several in lists, tuples, dicts or
@@ -74,9 +74,9 @@ def diagnose(
         ValueError: If `loss` contains no tensor, or `model` is an iterator that was already read.
 
     Note:
-        The terms of a mapping of losses are also checked one by one. You can pass a model output of
-        Hugging Face, which contains the loss. Without a recording, the report ends with the code
-        that shows the lines at fault.
+        If you pass a mapping of losses, each loss is also checked on its own. You can also pass the
+        output of a Hugging Face model, which contains the loss. Without a recording, the report
+        ends with code that you can copy to make one, and so see the lines at fault.
     """
     if optimizer is None and isinstance(model, torch.optim.Optimizer):
         optimizer = model

@@ -276,8 +276,8 @@ class Report:
     Attributes:
         diagnoses: The findings, the most severe first. If one finding causes others, they are
             listed inside it.
-        help: Advice on how to find out more, for example which lines are at fault. Empty if nothing
-            is missing.
+        help: Advice on how to find out more, for example which lines are at fault. Empty if the
+            report is complete.
     """
 
     diagnoses: tuple[Diagnosis, ...]

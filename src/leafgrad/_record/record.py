@@ -167,9 +167,9 @@ def record(*, values: bool = False) -> AbstractContextManager[Recording]:
         node alive.
 
         Inside the block, code compiled by `torch.compile` runs uncompiled, because compiled code
-        has no lines. PyTorch may warn about hooks, and its warnings point to leafgrad. No line is
-        known for operations of TorchScript, and for a custom function that calls no PyTorch
-        function. The definition of such a function is in `TracedNode.custom_function`.
+        has no lines. PyTorch may issue warnings about hooks, which name lines of leafgrad. No line
+        is known for operations of TorchScript, or for a custom function that calls no PyTorch
+        function. The place where such a function is defined is in `TracedNode.custom_function`.
     """
     if not isinstance(values, bool):
         raise TypeError(f"values must be a bool, not {type(values).__name__}; True reads all data")

@@ -20,7 +20,7 @@ def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorD
         name: The name of the tensor in the printed description.
 
     Returns:
-        The facts as a value that does not keep the tensor alive.
+        The description, which does not keep the tensor alive.
 
     Example:
         >>> import torch
@@ -50,11 +50,11 @@ def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorD
         ``torch.Tensor.retain_grad``. Where this documentation leaves something open, it follows
         what PyTorch does.
 
-        Values and gradients do not change, and no warning is issued. No code of a tensor subclass
-        runs, unless the subclass itself computes its shape, device or layout. Two things inside
-        PyTorch change. PyTorch updates the node of a view that was written to, as any use of the
-        view would. A ``grad_fn`` gets a private entry in its ``metadata``, which makes deep graphs
-        safe to free.
+        A call changes no values or gradients, and issues no warning. It runs no code of a tensor
+        subclass, unless the subclass itself computes its shape, device or layout. It can change two
+        things inside PyTorch. If a view was written to, PyTorch updates its node, as it does
+        whenever you use the view. And a ``grad_fn`` gets a private entry in its ``metadata``, which
+        makes deep graphs safe to free.
     """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(message("errors.tensor.type", type=type(tensor).__name__))

@@ -81,8 +81,8 @@ class TensorDescription(ShownAsCard):
             tensor stores a gradient in ``.grad``.
         why: Sentences that say why the tensor is or is not a leaf, whether and why ``.grad`` will
             be filled, and what you can do about it.
-        local_shape: The shape of the part of a DTensor in this process, while `shape` is that of
-            the whole. None for other tensors.
+        local_shape: The shape of the part of a DTensor that this process holds. `shape` is the
+            shape of the whole DTensor. None for other tensors.
         placements: The placement of a DTensor on each dimension of its mesh, such as
             ``("Shard(dim=0)",)``. None for other tensors.
         mesh: The mesh of a DTensor: the sizes and names of its dimensions and the kind of device,

@@ -82,11 +82,12 @@ def trace_graph(
         **Names.** A module provides the names of its parameters and buffers, an optimizer those of
         its parameters. If a mapping contains a module, the names of its tensors follow after a dot.
         A result's name is shown at its node. If modules were recorded, their paths begin at the
-        modules in `names`. Without a recording, nodes between the uses of a module's parameters are
-        assigned to that module.
+        modules in `names`. Without a recording, a node between two nodes that use parameters of a
+        module is assigned to that module.
 
-        **Recordings.** You have to pass the recording, because nodes of different threads may have
-        the same numbers.
+        **Recordings.** A recording identifies nodes by their sequence numbers, and nodes of
+        different threads may have the same numbers. So leafgrad cannot find the right recording,
+        and you have to pass it.
 
         **Saved tensors.** With ``saved=False``, no node has saved tensors or counts as freed.
 

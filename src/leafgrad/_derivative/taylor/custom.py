@@ -29,9 +29,14 @@ CUSTOM: dict[type[torch.autograd.Function], Rule] = {}
 def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule], CustomRule]:
     """Return a decorator that registers a Taylor rule for a custom `torch.autograd.Function`.
 
-    With a rule, `higher_order_grad` can differentiate through the function in Taylor mode. It then
-    does not call the function's backward, which therefore need not be differentiable more than
-    once. Without a rule, it nests backward passes through the function.
+    A Taylor rule repeats the forward computation of the function, with Taylor series as well as
+    values. It is called with a `Series` for each tensor argument, and returns the series of the
+    result. The rule in the example converts the series to a `Jet`, and computes with this jet as
+    with a tensor.
+
+    With a rule, `higher_order_grad` can differentiate through the function in Taylor mode. In this
+    mode, it does not call the function's backward, which therefore need not be differentiable more
+    than once. Without a rule, `higher_order_grad` nests backward passes through the function.
 
     Args:
         function: The class to register a rule for.
@@ -61,19 +66,23 @@ def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule
 
     Note:
         **Arguments.** The rule is called with the function's ``ctx``, like its backward, and with a
-        `Series` for each tensor that the function was applied to. The series is None if that tensor
-        does not depend on the inputs. The rule should take values from ``ctx.saved_tensors``, which
-        have their graph. A `Jet` converts its value to the precision of its series, which may be
-        higher than that of the function.
+        `Series` for each tensor that the function was applied to. If a tensor does not depend on
+        the inputs of the derivative, the rule gets None instead of a series. A series does not
+        contain the value of its tensor. Take values from ``ctx.saved_tensors``: these tensors are
+        still connected to the graph, so the derivative can be differentiated further. A `Jet`
+        converts its value to the dtype of its series, which may be more precise than that of the
+        function.
 
-        **Result.** The rule returns a `Jet` or a `Series`, or a list of them with one entry per
-        output. To return zero, return a `Jet` whose series is None, or None inside a list. A plain
-        None is an error, because a rule without ``return`` returns it. `higher_order_grad` raises a
-        TypeError if the rule returns anything else, and a ValueError if the returned series do not
-        fit the outputs.
+        **Result.** The rule returns a `Jet` or a `Series`. If the function has several outputs, it
+        returns a list with one entry for each of them. If all derivatives of an output are zero,
+        return a `Jet` whose series is None, or None as an entry of a list. A rule must not return
+        None itself, because that usually means that its ``return`` statement is missing.
+        `higher_order_grad` raises a TypeError if the rule returns None or another type, and a
+        ValueError if the returned series do not fit the outputs.
 
-        **Calls.** The rule is called once more to prove that it keeps rows separate, and again if
-        numbers left the range of a dtype. Use `check_taylor_rule` to check that a rule is correct.
+        **Calls.** `higher_order_grad` also calls the rule to prove that it does not mix the rows of
+        a batch, and again in higher precision if a coefficient left the range of its dtype. Use
+        `check_taylor_rule` to check that a rule is correct.
     """
     check_function(function)
     name = function.__name__

@@ -34,12 +34,14 @@ from leafgrad._messages import message
 class Jet:
     """A tensor together with its Taylor series, to compute with in a rule (see `taylor_rule`).
 
-    Jets support ``+``, ``-``, ``*``, ``/``, ``**`` and ``@`` like tensors, and functions such as
-    `exp` are methods. The other operand can be a jet, a number, or a tensor that does not depend on
-    the inputs. An index may contain integers, slices, ``...`` and None.
+    An operation on jets returns a jet: it computes both the value and the series of the result.
+    Jets support ``+``, ``-``, ``*``, ``/``, ``**`` and ``@`` like tensors, and have methods for
+    functions such as `exp`. The other operand can be a jet, a number, or a tensor that does not
+    depend on the inputs of the derivative. You can index a jet with integers, slices, ``...`` and
+    None.
 
     Attributes:
-        value: The tensor itself, with its graph.
+        value: The tensor itself. If it is still connected to the graph, so is the derivative.
         series: The Taylor coefficients of orders above 0. None means that they are all zero.
 
     Raises:
@@ -144,7 +146,7 @@ class Jet:
         return self.to(value, lambda series: softmax_from(value, series, [dim]))
 
     def where(self, condition: Tensor, other: Jet | Tensor | Number) -> Jet:
-        """Return a jet with elements of this jet where `condition` is true, else of `other`."""
+        """Return this jet's elements where `condition` is true, and those of `other` elsewhere."""
         if not isinstance(other, Jet):
             value = self.value
             other = Jet(torch.as_tensor(other, dtype=value.dtype, device=value.device), None)

@@ -37,14 +37,23 @@ Number = complex | float | int
 class Series:
     """The Taylor coefficients of a tensor at all orders above 0.
 
-    A rule (see `taylor_rule`) is called with a series for each argument and returns the series of
-    the result. In most rules you pass a series to `Jet` and compute with the jet.
+    A rule (see `taylor_rule`) is called with a series for each tensor argument and returns the
+    series of the result. Most rules do not read the coefficients: they pass the series to `Jet` and
+    compute with the jet.
 
-    A coefficient is a derivative divided by factorials. All coefficients are in one stack, which
-    contains only those that may differ from zero; `indices` contains their positions in the basis
-    of the algebra. Along an axis on which all entries are equal, the stack may have size 1.
-    Coefficients are multiplied by a power of two, so that they stay within the range of their
-    dtype. This dtype is at least single precision, whatever the dtype of the tensor is.
+    A Taylor coefficient is a derivative divided by factorials, such as the second derivative
+    divided by 2. The coefficient of order 0 would be the value of the tensor. A series does not
+    contain it.
+
+    Note:
+        The attribute ``stack`` is a tensor that contains the coefficients one after the other along
+        its first axis. Coefficients that are known to be zero are left out. The attribute
+        ``algebra`` numbers all coefficients that the derivatives need, and ``indices`` contains the
+        numbers of those in the stack. If a coefficient has the same value all along an axis of the
+        tensor, the stack may have size 1 along this axis.
+
+        Coefficients are multiplied by a power of two, so that they stay within the range of their
+        dtype. This dtype is at least single precision, whatever the dtype of the tensor is.
     """
 
     algebra: Algebra
