@@ -379,9 +379,9 @@ def debug(
     """Watch a training step or a whole loop, and report what is wrong with it.
 
     Put the loop inside ``with debug():``. The first three steps are recorded, and `diagnose` checks
-    each ``backward()`` in them. A report with an error or a warning is printed to standard error,
-    once. If the forward pass or ``backward()`` raises an error, the report appears in the
-    traceback.
+    each ``backward()`` in them. If a report contains an error or a warning, it is printed to
+    standard error once. If the forward pass or ``backward()`` raises an error, the report appears in
+    the traceback.
 
     Later steps are not recorded, but `debug` still checks the loss at each ``backward()`` and all
     gradients at each ``optimizer.step()``. If one of them stops being finite, `debug` reports it

@@ -179,7 +179,7 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
         Reverse mode works like nested calls to `torch.autograd.grad`. Hooks on the path run and may
         change gradients. Each pass adds to the ``.grad`` of intermediate tensors that retain their
         gradient. The backward of a custom function on the path runs once more, to check
-        that it keeps rows separate and records its graph. Python numbers that this backward uses,
+        that it does not mix rows and records its graph. Python numbers that this backward uses,
         tensors that it detaches, and values that it stores outside its ``ctx`` count as constants.
 
         **Shared work.** Calls that compute parts of the same derivative share one pass as long as a
