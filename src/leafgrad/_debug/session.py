@@ -380,8 +380,8 @@ def debug(
 
     Put the loop inside ``with debug():``. The first three steps are recorded, and `diagnose` checks
     each ``backward()`` in them. If a report contains an error or a warning, it is printed to
-    standard error once. If the forward pass or ``backward()`` raises an error, the report appears in
-    the traceback.
+    standard error once. If the forward pass or ``backward()`` raises an error, the report appears
+    in the traceback.
 
     Later steps are not recorded, but `debug` still checks the loss at each ``backward()`` and all
     gradients at each ``optimizer.step()``. If one of them stops being finite, `debug` reports it
