@@ -11,7 +11,7 @@ const SAME = 1.2; // a phrase that is the query
 const LAST = /^(ledger|changelog|404|reference\/gallery|tutorial\/errata|how-to\/index)/;
 const OF_QUESTIONS = new Set(
   `get use using pytorch torch work works need want mean means make way happen happens still instead
-  without difference explain understand actually problem question tell give s t re ve don doesn isn
+  without vs versus difference explain understand actually problem question tell give s t re ve don doesn isn
   won didn would just really exactly anyone something`.split(/\s+/),
 );
 const OF_CHINESE_QUESTIONS = new RegExp(
