@@ -11,8 +11,8 @@ const SAME = 1.2; // a phrase that is the query
 const LAST = /^(ledger|changelog|404|reference\/gallery|tutorial\/errata|how-to\/index)/;
 const OF_QUESTIONS = new Set(
   `get use using pytorch torch work works need want mean means make way happen happens still instead
-  without vs versus difference explain understand actually problem question tell give s t re ve don doesn isn
-  won didn would just really exactly anyone something`.split(/\s+/),
+  without vs versus difference explain understand actually problem question tell give s t re ve don
+  doesn isn won didn would just really exactly anyone something`.split(/\s+/),
 );
 const OF_CHINESE_QUESTIONS = new RegExp(
   "为什么|为何|是什么意思|什么意思|什么是|是什么|是啥|什么时候|怎么办|怎么回事|怎么样|怎么|怎样|如何|请问|" +
