@@ -60,14 +60,14 @@ def check_taylor_rule(
             that differ, and both values.
 
     Note:
-        The function is evaluated, and differentiated, along a straight line through `inputs`. First
-        all inputs that require grad change along this line, then each of them separately. The
-        finite differences for order 1 are those of the function's values, so they do not use its
-        backward.
+        The derivatives are taken along a straight line through `inputs`. First all inputs that
+        require grad change along this line, then each of them separately. The finite differences
+        for order 1 are those of the function's values, so they do not use its backward.
 
-        The derivatives must have a graph, so that they can be differentiated further. If `order` is
-        above 1, autograd differentiates them in backward passes, and each result is compared with
-        the derivative of the next order.
+        If `order` is above 1, there is a second check: autograd differentiates the derivative of
+        each order in a backward pass, and the result is compared with the derivative of the next
+        order. So the function also notices if the derivatives have lost their graph, for example
+        because the rule detaches a value.
     """
     _check(function, inputs, order)
     moving = [place for place, given in enumerate(inputs) if _moves(given)]

@@ -29,14 +29,23 @@ CUSTOM: dict[type[torch.autograd.Function], Rule] = {}
 def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule], CustomRule]:
     """Return a decorator that registers a Taylor rule for a custom `torch.autograd.Function`.
 
-    A Taylor rule repeats the forward computation of the function, with Taylor series as well as
-    values. It is called with a `Series` for each tensor argument, and returns the series of the
-    result. The rule in the example converts the series to a `Jet`, and computes with this jet as
-    with a tensor.
-
     With a rule, `higher_order_grad` can differentiate through the function in Taylor mode. In this
-    mode, it does not call the function's backward, which therefore need not be differentiable more
-    than once. Without a rule, `higher_order_grad` nests backward passes through the function.
+    mode, it does not call the function's ``backward``, which therefore need not be differentiable
+    more than once. Without a rule, `higher_order_grad` nests backward passes through the function.
+
+    A rule repeats the computation of ``forward`` with a `Jet` in place of each tensor. It is called
+    with ``ctx``, like ``backward``, and with a `Series` for each tensor that the function was
+    applied to. Because a series does not contain the value of its tensor, the rule takes the values
+    from ``ctx.saved_tensors``. It passes each value to `Jet` together with its series, as in the
+    example. Inputs and outputs that ``forward`` saved are still connected to the graph, so the
+    derivative can be differentiated further.
+
+    Some tensors do not depend on the `inputs` that you pass to `higher_order_grad`. For such a
+    tensor, the rule receives None instead of a series, and can pass this None to `Jet` too.
+
+    The rule returns the jet of the result. If the function has several outputs, the rule returns a
+    list with one jet for each of them. If all derivatives of an output are zero, its jet is
+    ``Jet(value, None)``.
 
     Args:
         function: The class to register a rule for.
@@ -65,24 +74,15 @@ def taylor_rule(function: type[torch.autograd.Function]) -> Callable[[CustomRule
             object is not callable.
 
     Note:
-        **Arguments.** The rule is called with the function's ``ctx``, like its backward, and with a
-        `Series` for each tensor that the function was applied to. If a tensor does not depend on
-        the inputs of the derivative, the rule gets None instead of a series. A series does not
-        contain the value of its tensor. Take values from ``ctx.saved_tensors``: these tensors are
-        still connected to the graph, so the derivative can be differentiated further. A `Jet`
-        converts its value to the dtype of its series, which may be more precise than that of the
-        function.
+        Instead of a jet, a rule can return only its `Series`. In a list, None stands for an output
+        whose derivatives are all zero. If the rule returns None itself, its ``return`` statement is
+        usually missing. So `higher_order_grad` raises a TypeError for None, as for any other type,
+        and a ValueError if the returned series do not fit the outputs.
 
-        **Result.** The rule returns a `Jet` or a `Series`. If the function has several outputs, it
-        returns a list with one entry for each of them. If all derivatives of an output are zero,
-        return a `Jet` whose series is None, or None as an entry of a list. A rule must not return
-        None itself, because that usually means that its ``return`` statement is missing.
-        `higher_order_grad` raises a TypeError if the rule returns None or another type, and a
-        ValueError if the returned series do not fit the outputs.
-
-        **Calls.** `higher_order_grad` also calls the rule to prove that it does not mix the rows of
-        a batch, and again in higher precision if a coefficient left the range of its dtype. Use
-        `check_taylor_rule` to check that a rule is correct.
+        `higher_order_grad` may call a rule several times: for the derivative, to prove that the
+        rule does not mix the rows of a batch, and once more in higher precision if a coefficient
+        left the range of its dtype. So a series may have a wider dtype than its tensor. A `Jet`
+        converts its value to the dtype of its series.
     """
     check_function(function)
     name = function.__name__

@@ -32,13 +32,16 @@ from leafgrad._messages import message
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class Jet:
-    """A tensor together with its Taylor series, to compute with in a rule (see `taylor_rule`).
+    """A tensor together with its Taylor series, for use in a rule (see `taylor_rule`).
 
     An operation on jets returns a jet: it computes both the value and the series of the result.
-    Jets support ``+``, ``-``, ``*``, ``/``, ``**`` and ``@`` like tensors, and have methods for
-    functions such as `exp`. The other operand can be a jet, a number, or a tensor that does not
-    depend on the inputs of the derivative. You can index a jet with integers, slices, ``...`` and
-    None.
+    Jets support ``+``, ``-``, ``*``, ``/``, ``**`` and ``@`` like tensors. The other operand can be
+    a jet, a number, or a tensor that does not depend on the variables of the derivative. You can
+    index a jet with integers, slices, ``...`` and None.
+
+    Jets have these methods for elementwise functions: ``exp``, ``log``, ``sin``, ``cos``, ``tanh``,
+    ``sigmoid``, ``erf``, ``sqrt``, ``rsqrt`` and ``reciprocal``. They also have the methods `sum`,
+    `mean`, `softmax` and `where`, which are described below.
 
     Attributes:
         value: The tensor itself. If it is still connected to the graph, so is the derivative.

@@ -37,22 +37,21 @@ Number = complex | float | int
 class Series:
     """The Taylor coefficients of a tensor at all orders above 0.
 
-    A rule (see `taylor_rule`) is called with a series for each tensor argument and returns the
-    series of the result. Most rules do not read the coefficients: they pass the series to `Jet` and
-    compute with the jet.
+    A rule (see `taylor_rule`) is called with a series for each tensor argument. Most rules only
+    pass the series to `Jet` and compute with the jet.
 
     A Taylor coefficient is a derivative divided by factorials, such as the second derivative
     divided by 2. The coefficient of order 0 would be the value of the tensor. A series does not
     contain it.
 
     Note:
-        The attribute ``stack`` is a tensor that contains the coefficients one after the other along
-        its first axis. Coefficients that are known to be zero are left out. The attribute
-        ``algebra`` numbers all coefficients that the derivatives need, and ``indices`` contains the
-        numbers of those in the stack. If a coefficient has the same value all along an axis of the
-        tensor, the stack may have size 1 along this axis.
+        A rule that computes with the coefficients themselves finds them in three attributes. The
+        tensor ``stack`` contains the coefficients, one after the other along its first axis, except
+        those that are known to be zero. ``algebra`` assigns a number to every coefficient that the
+        derivatives need, and ``indices`` lists the numbers of the coefficients in ``stack``. If no
+        coefficient changes along an axis of the tensor, ``stack`` may have size 1 along this axis.
 
-        Coefficients are multiplied by a power of two, so that they stay within the range of their
+        Each coefficient is multiplied by a power of two, so that it stays within the range of its
         dtype. This dtype is at least single precision, whatever the dtype of the tensor is.
     """
 
