@@ -116,23 +116,26 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
         RuntimeError: If the graph does not allow the derivative. The message names the reason.
 
     Note:
-        **Shapes.** If `outputs` and `inputs` have the same shape, `order` decides what their last
-        axis means. With an int, the derivative is elementwise. With a multi-index (a tuple), this
-        axis contains the columns of `inputs` and the channels of `outputs`. If `outputs` has at
-        least one axis, but fewer than the batch of `inputs`, all axes of `inputs` that it lacks are
-        columns, numbered as in ``inputs.flatten(outputs.dim())``. If `inputs` is a sequence, a
-        multi-index counts the columns in the order of the tensors. If `outputs` has the shape
-        ``(rows,)``, these tensors may have this shape too, and each is then one column. If
-        `outputs` is a function, it is called with `inputs`, or with copies that require grad if
-        `inputs` do not. Order 0 is `outputs` itself.
+        **Shapes.** The columns are usually the last axis of `inputs`. If `outputs` and `inputs`
+        have the same shape, `order` decides what their last axis means. With an int, the derivative
+        is elementwise. With a multi-index (a tuple), this axis contains the columns of `inputs` and
+        the channels of `outputs`. If `outputs` has at least one axis, but fewer than the batch of
+        `inputs`, all axes of `inputs` that `outputs` lacks are columns. They are numbered as in
+        ``inputs.flatten(outputs.dim())``.
+
+        If `inputs` is a sequence, a multi-index counts the columns in the order of the tensors. If
+        `outputs` has the shape ``(rows,)``, these tensors may have this shape too, and each of them
+        is then one column. If `outputs` is a function, it is called with `inputs`, or with copies
+        that require grad if `inputs` do not. The derivative of order 0 is `outputs` itself.
 
         >>> x, t = torch.ones(2, requires_grad=True), torch.tensor([2.0, 3.0], requires_grad=True)
         >>> higher_order_grad(x**2 * t**3, (x, t), (1, 2)).tolist()
         [24.0, 36.0]
 
-        **Directions.** Their shape is ``(n, *columns)``, or ``(n, *batch, *columns)`` if each row
-        has its own. The result is ``d^order / dt^order u(x + t v)`` at t = 0 for each direction v,
-        computed in Taylor mode. The result has an additional first axis of size n.
+        **Directions.** The shape of `directions` is ``(n, *columns)``, or ``(n, *batch, *columns)``
+        if each row has its own directions. For each direction v, the derivative is
+        ``d^order / dt^order u(x + t v)`` at t = 0, computed in Taylor mode. The result has an
+        additional first axis of size n.
 
         >>> along = torch.tensor([[1.0, 1.0]])
         >>> higher_order_grad(u, points, 3, directions=along).tolist()  # (1 + t)**2 * (2 + t)
@@ -142,39 +145,41 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
         for all orders, so a higher order costs little more. It has a rule for most of PyTorch's
         operations, and you can add rules with `taylor_rule`. In reverse mode, each order costs
         about three times as much as the previous one. ``"auto"`` uses Taylor mode, except in three
-        cases: Taylor mode cannot compute the derivative; the derivative is of first order, and one
-        backward pass per channel is cheaper than one series per column; or there are few points on
-        the CPU, and PyTorch's formulas for all operations are right at any order.
+        cases. First, Taylor mode cannot compute the derivative. Second, the derivative is of first
+        order, and one backward pass per channel is cheaper than one series per column. Third, there
+        are few points on the CPU, and PyTorch's formulas for all operations are right at any order.
 
-        **Independent rows.** An error names the operation that may mix rows, such as BatchNorm in
-        training mode. A proof is not possible, for example, if a custom function has a backward
-        that does not record its graph. With ``rows="independent"``, a few test passes check your
-        promise and raise an error if it is broken. They can miss a dependence that has no effect at
-        the current values.
+        **Independent rows.** If it cannot be proven that rows are independent, an error names the
+        operation that may mix rows, such as BatchNorm in training mode. For example, there is no
+        proof if a custom function has a backward that does not record its graph. With
+        ``rows="independent"``, a few test passes check your promise and raise an error if it is
+        broken. These passes can miss a dependence that has no effect at the current values.
 
         **Errors.** A RuntimeError is raised if there is no graph, if the graph does not lead to
         `inputs` or mixes rows, or if it comes from a compiled model. If Taylor mode has no rule for
-        an operation, it is also raised in two cases: `method` is ``"taylor"``, or reverse mode
-        cannot differentiate the operation often enough. For example, an operation whose backward is
-        marked ``@once_differentiable`` can only be differentiated once. If the graph was freed, or
-        a saved tensor was changed in place, you see PyTorch's own error.
+        an operation, a RuntimeError is also raised in two cases: `method` is ``"taylor"``, or
+        reverse mode cannot differentiate the operation often enough. For example, an operation
+        whose backward is marked ``@once_differentiable`` can only be differentiated once. If the
+        graph was freed, or a saved tensor was changed in place, you see PyTorch's own error.
 
         **Constants and zeros.** The derivative is that of the recorded graph. A value that was
         taken out of the graph by ``.item()``, ``.detach()`` or NumPy counts as a constant, even if
-        it was computed from other rows. Where nothing was computed, zeros are returned in only two
-        cases: the graph proves that the derivative is zero, or `allow_unused` permits it. Zeros
-        that the graph proves do not require grad.
+        it was computed from other rows. Zeros are returned without a computation in only two cases:
+        the graph proves that the derivative is zero, or `allow_unused` permits it. If the graph
+        proves that a derivative is zero, the zeros do not require grad.
 
         >>> x = torch.tensor([[1.0], [2.0], [3.0]], requires_grad=True)
         >>> higher_order_grad(x * x.sum().item(), x, 1).tolist()  # the sum, 6, is a constant
         [[6.0], [6.0], [6.0]]
 
         **Side effects.** The graph of `outputs` is kept, even with ``create_graph=False``. The
-        ``.grad`` of leaves, of `inputs` and of `outputs` does not change. Taylor mode proves from
-        the graph alone that rows are independent, and runs no backward. So it ignores what a hook,
-        or the backward of a custom function with a registered rule, does to gradients. It runs a
-        checkpointed function once more. For a write into a view, it runs the backward of the write
-        to find the positions of the elements, and therefore waits for the device.
+        ``.grad`` of leaves, of `inputs` and of `outputs` does not change.
+
+        Taylor mode only needs the graph to prove that rows are independent, and runs no backward.
+        So it ignores what a hook, or the backward of a custom function with a registered rule, does
+        to gradients. If a function is checkpointed, Taylor mode runs it once more. For a write into
+        a view, it runs the backward of the write to find the positions of the elements, and
+        therefore waits for the device.
 
         Reverse mode works like nested calls to `torch.autograd.grad`. Hooks on the path run and may
         change gradients. Each pass adds to the ``.grad`` of intermediate tensors that retain their
@@ -182,10 +187,10 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
         that it does not mix rows and records its graph. Python numbers that this backward uses,
         tensors that it detaches, and values that it stores outside its ``ctx`` count as constants.
 
-        **Shared work.** Calls that compute parts of the same derivative share one pass as long as a
-        result of this pass is alive. Such parts are the columns of one channel, or the channels of
-        one order. Each call returns the same numbers as a separate pass would, in a separate
-        tensor. But hooks run only once.
+        **Shared work.** Several calls can share one pass, as long as a result of this pass is
+        alive: calls for different columns of one channel, or for different channels of one order.
+        Each call returns the same numbers as a separate pass would, in a separate tensor. But hooks
+        run only once.
 
         **Compiled code.** Inside a function that `torch.compile` compiles, this call and the
         backward of its result become part of the compiled graph. There is one exception: if the
@@ -199,17 +204,18 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
         result carries tangents.
 
         **Precision.** A derivative beyond the range of the dtype of `inputs` is infinite or zero.
-        In reverse mode, the other derivatives are as exact as PyTorch's formulas, which lose digits
-        where a function saturates (for example `silu` in single precision at 16). In Taylor mode,
-        they are as exact as the values that PyTorch saved, at any order and scale. Half precision
-        is computed in single precision, and orders above 8 in double precision.
+        Within this range, derivatives in reverse mode are as exact as PyTorch's formulas, which
+        lose digits where a function saturates (for example `silu` in single precision at 16).
+        Derivatives in Taylor mode are as exact as the values that PyTorch saved, at any order and
+        scale. Half precision is computed in single precision, and orders above 8 in double
+        precision.
 
-        Taylor mode scales its coefficients and checks them at the end. If one may have left the
-        range, everything is computed again in double precision with other scales. This check waits
-        for the device. It is skipped while code is compiled, while a CUDA graph is captured, and
-        inside a dispatch mode or transform. Without the check, coefficients of order up to 8 that
-        leave the range of single precision are infinite, NaN or inexact. An example is a
-        function whose argument is scaled by 1e-12 and whose value is scaled by 1e20.
+        Taylor mode scales its coefficients and checks them at the end. If a coefficient may have
+        left the range of its dtype, everything is computed again in double precision with other
+        scales. This check waits for the device. It is skipped while code is compiled, while a CUDA
+        graph is captured, and inside a dispatch mode or transform. Without the check, coefficients
+        of order up to 8 that leave the range of single precision are infinite, NaN or inexact. An
+        example is a function whose argument is scaled by 1e-12 and whose value is scaled by 1e20.
 
         **Kinks and NaN.** At a kink, such as that of ReLU at zero, the derivative is that of
         PyTorch's formula. The same is true where a formula divides zero by zero. The second
@@ -219,8 +225,8 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
         ``torch.where(x == 0, 1, x)``.
 
         Some formulas of PyTorch are wrong for higher derivatives, such as that of
-        `torch.logcumsumexp` from order 3 on. If reverse mode would use one, an error names the
-        node.
+        `torch.logcumsumexp` from order 3 on. If reverse mode would use such a formula, an error
+        names the node.
     """
     request = None
     if directions is None and may_be_kept(method, rows, create_graph, allow_unused):

@@ -115,10 +115,10 @@ def laplacian(  # noqa: PLR0913 (they are passed by name)
         RuntimeError: If the graph does not allow the derivative. The message names the reason.
 
     Note:
-        Channels are those of `jacobian`. The columns are usually the last axis of `inputs`. If
-        `outputs` has fewer axes than the batch before this axis, all axes of `inputs` that
-        `outputs` lacks are columns. For example, with outputs of shape ``(batch,)`` and inputs of
-        shape ``(batch, electrons, 3)``, the last two axes are columns. `jacobian` and `hessian`
+        Channels have the same meaning as in `jacobian`. The columns are usually the last axis of
+        `inputs`. If `outputs` has fewer axes than the batch before this axis, all axes of `inputs`
+        that `outputs` lacks are columns. For example, with outputs of shape ``(batch,)`` and inputs
+        of shape ``(batch, electrons, 3)``, the last two axes are columns. `jacobian` and `hessian`
         count columns in the same way.
 
         >>> laplacian(x**3 + y**2, points, dims=[1]).tolist()
@@ -127,15 +127,17 @@ def laplacian(  # noqa: PLR0913 (they are passed by name)
         Directions have the dtype of `inputs`. If each row has its own directions, their shape is
         ``(n, *batch, *columns)``. For directions v and the Hessian H, the result is the sum of
         ``v^T H v``, so each second derivative is multiplied by the squared length of its direction.
-        If the directions are the columns of a matrix S, this is the trace of ``S S^T H``. The
-        directions count as constants, even if they were computed from `inputs`. The result can be
-        differentiated with respect to them. The gradient that `with_gradient` returns has the shape
-        ``(*batch, *channels, *columns)``, with or without `dims` and `directions`.
+        If the directions are the columns of a matrix S, this sum is the trace of ``S S^T H``. The
+        directions count as constants, even if they were computed from `inputs`. But you can
+        differentiate the result with respect to the directions. The gradient that `with_gradient`
+        returns has the shape ``(*batch, *channels, *columns)``, with or without `dims` and
+        `directions`.
 
         >>> laplacian(x * y, points, directions=torch.tensor([[1.0, 1.0]])).tolist()
         [2.0, 2.0]
 
-        The range of the result is limited in the same way as that of `higher_order_grad`.
+        As in `higher_order_grad`, a result beyond the range of the dtype of `inputs` is infinite or
+        zero.
     """
     if not isinstance(with_gradient, bool):
         raise TypeError(message("derivative.flag", name="with_gradient", value=with_gradient))

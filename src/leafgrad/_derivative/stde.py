@@ -81,14 +81,14 @@ def stde(  # noqa: PLR0913 (they are passed by name)
             of its operations.
 
     Note:
-        For ``"laplacian"`` of order 2, the directions consist of random signs, which reduce the
-        variance. For higher orders, they are Gaussian. For ``"diagonal"``, the directions are
-        columns drawn without replacement, so the result is exact if there are as many samples as
-        columns.
+        The directions depend on `kind` and `order`. For ``"laplacian"`` of order 2, they consist of
+        random signs, which reduce the variance. For ``"laplacian"`` of higher orders, they are
+        Gaussian. For ``"diagonal"``, they are columns drawn without replacement, so the result is
+        exact if there are as many samples as columns.
 
-        The square of an estimate is biased: its mean exceeds the square of the operator by the
-        variance. For an unbiased gradient of a squared residual, multiply the residuals of two
-        independent estimates.
+        If your loss contains the square of a residual, do not square a single estimate. Its square
+        is biased: its mean exceeds the square of the operator by the variance. For an unbiased
+        gradient of a squared residual, multiply the residuals of two independent estimates.
     """
     problem = parse_problem(
         outputs, inputs, by_column=True, create_graph=create_graph, method="auto", rows=rows

@@ -135,8 +135,8 @@ def record(*, values: bool = False) -> AbstractContextManager[Recording]:
     """Record which module and which line of code create each node, and all in-place writes.
 
     Run your code inside ``with record() as recording:`` and pass the recording to `trace_graph` or
-    `diagnose`. For a whole training loop, use `debug`: after more than 300,000 calls, a recording
-    drops its entries, and reading it raises an error.
+    `diagnose`. For a whole training loop, use `debug` instead: a recording of more than 300,000
+    calls drops its entries, and reading it raises an error.
 
     Args:
         values: Whether to summarize the result of each call, for ``trace_graph(..., values=True)``.
@@ -167,9 +167,10 @@ def record(*, values: bool = False) -> AbstractContextManager[Recording]:
         node alive.
 
         Inside the block, code compiled by `torch.compile` runs uncompiled, because compiled code
-        has no lines. PyTorch may issue warnings about hooks, which name lines of leafgrad. No line
-        is known for operations of TorchScript, or for a custom function that calls no PyTorch
-        function. The place where such a function is defined is in `TracedNode.custom_function`.
+        has no lines. PyTorch may issue warnings about hooks, which name lines of leafgrad. The
+        recording has no line for operations of TorchScript, or for a custom function that calls no
+        PyTorch function. To see where such a custom function is defined, read
+        `TracedNode.custom_function`.
     """
     if not isinstance(values, bool):
         raise TypeError(f"values must be a bool, not {type(values).__name__}; True reads all data")

@@ -32,8 +32,8 @@ def trace_graph(
 ) -> GraphTrace:
     """Return a copy of the autograd graph behind some outputs, to print, draw and search.
 
-    The copy keeps no tensor alive. Reading the graph runs nothing, unless you pass
-    ``gradients=True``: no hook is called, and no checkpointed block runs again.
+    The copy keeps no tensor alive. Reading the graph calls no hook and runs no checkpointed block
+    again. Only with ``gradients=True`` does the function run a backward pass.
 
     Args:
         outputs: The tensor that the graph computes, or several in lists, tuples, dicts or
@@ -74,10 +74,10 @@ def trace_graph(
             nothing to start from.
 
     Note:
-        **Outputs.** An output can also be a `torch.autograd.graph.GradientEdge`. Tensors that do
-        not require grad are ignored as long as another one does, and so are other values, such as
-        None, numbers or the contents of a cache object. Graphs that were freed, or whose tensors
-        were modified in place, are read like any other.
+        **Outputs.** An output can also be a `torch.autograd.graph.GradientEdge`. If at least one
+        output requires grad, tensors that do not require grad are ignored. So are other values,
+        such as None, numbers or the contents of a cache object. Graphs that were freed, or whose
+        tensors were modified in place, are read like any other.
 
         **Names.** A module provides the names of its parameters and buffers, an optimizer those of
         its parameters. If a mapping contains a module, the names of its tensors follow after a dot.
@@ -85,23 +85,23 @@ def trace_graph(
         modules in `names`. Without a recording, a node between two nodes that use parameters of a
         module is assigned to that module.
 
-        **Recordings.** A recording identifies nodes by their sequence numbers, and nodes of
-        different threads may have the same numbers. So leafgrad cannot find the right recording,
-        and you have to pass it.
+        **Recordings.** You have to pass the recording, because leafgrad cannot find the right one
+        itself: a recording identifies nodes by their sequence numbers, and nodes of different
+        threads may have the same numbers.
 
         **Saved tensors.** With ``saved=False``, no node has saved tensors or counts as freed.
 
-        **Values.** They are stored in `TracedNode.values`. Besides a recording, they come from
-        leaves, outputs and named tensors, and from saved tensors. Nothing is recomputed: other
-        values show as not recorded.
+        **Values.** Values are stored in `TracedNode.values`. Besides a recording, they come from
+        leaves, outputs, named tensors and saved tensors. Nothing is recomputed: other values show
+        as not recorded.
 
-        **Gradients.** They are stored in `TracedNode.gradients` and `TracedEdge.gradient`. The pass
-        calls `torch.autograd.grad` with ``retain_graph=True``. `grad_outputs` has one gradient for
-        each output that requires grad; None means 1 for an output with a single number. Hooks on
-        tensors and nodes run and may change gradients, but post-accumulate-grad hooks do not run,
-        because no ``.grad`` changes. Checkpointed blocks and custom functions run. A freed graph
-        raises PyTorch's error. If several processes share the model, all of them must make this
-        call.
+        **Gradients.** Gradients are stored in `TracedNode.gradients` and `TracedEdge.gradient`. The
+        pass calls `torch.autograd.grad` with ``retain_graph=True``. `grad_outputs` has one gradient
+        for each output that requires grad; None means 1 for an output with a single number. Hooks
+        on tensors and nodes run and may change gradients, but post-accumulate-grad hooks do not
+        run, because no ``.grad`` changes. Checkpointed blocks and custom functions run. A freed
+        graph raises PyTorch's error. If several processes share the model, all of them must make
+        this call.
 
         **Deep graphs.** A chain of 100,000 operations works. If a graph is more than 1,000
         operations deep, a few nodes get an entry in their ``metadata``, which makes the graph safe
