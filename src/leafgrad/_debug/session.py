@@ -417,14 +417,15 @@ def debug(
         ValueError: If `first` is below 1.
 
     Note:
-        Recording changes how a step runs. Functions compiled by `torch.compile` run uncompiled,
-        because compiled code has no lines. `debug` waits for each operation on a GPU, and it runs a
-        second backward pass, so hooks on the graph run once more. Only the thread that entered the
-        block is watched.
+        Recorded steps run differently from others. Functions compiled by `torch.compile` run
+        uncompiled, because compiled code has no lines. `debug` waits for each operation on a GPU,
+        and it runs a second backward pass, so hooks on the graph run once more.
 
         The checks of later steps are cheap: they made a training step 3 % longer for a small GPT
-        and 5 % longer for a PINN (``benchmarks/debug_cost.py``). They do not wait for a GPU, so a
-        report about values on a GPU appears about one step later.
+        and 5 % longer for a PINN (``benchmarks/debug_cost.py``). These checks do not wait for a
+        GPU, so a report about values on a GPU appears about one step later.
+
+        Only the thread that entered the block is watched.
     """
     if first < 1:
         raise ValueError(f"first must be 1 or more, not {first}")

@@ -19,9 +19,10 @@ def patch_deepxde(grad: Any) -> None:
     """Replace the derivatives of a DeepXDE script by calls to `higher_order_grad`.
 
     The script itself does not change: its equation, boundary conditions and callbacks still call
-    ``dde.grad.jacobian`` and ``dde.grad.hessian``. It must use DeepXDE's PyTorch backend. From the
-    second training step on, a single call computes all derivatives of a step. The derivative of a
-    derivative is computed as a derivative of higher order, not by differentiating twice.
+    ``dde.grad.jacobian`` and ``dde.grad.hessian``. It must use DeepXDE's PyTorch backend. The first
+    training step shows which derivatives the script needs. From the second step on, a single call
+    computes all of them. If the script differentiates a derivative, the result is computed as one
+    derivative of higher order, not by differentiating twice.
 
     Args:
         grad: The module ``dde.grad``. Its ``jacobian``, ``hessian`` and ``clear`` are replaced.
@@ -47,8 +48,8 @@ def patch_deepxde(grad: Any) -> None:
         linear output; the replacement returns zero.
 
         For up to 64 points, derivatives that need at most two backward passes are computed in
-        reverse mode, as in DeepXDE. The overhead of calling operators dominates for so few points,
-        and PyTorch's backward makes fewer calls from Python than Taylor mode.
+        reverse mode, as in DeepXDE. The reason is that for so few points, most of the time goes
+        into calling operators. PyTorch's backward calls fewer of them from Python than Taylor mode.
 
         As in DeepXDE, derivatives are cached until ``dde.grad.clear`` is called, which happens at
         the end of each training step. Derivatives of a tensor that was changed in place are not

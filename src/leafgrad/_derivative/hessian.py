@@ -81,8 +81,8 @@ def hessian(
         - ``jacobian(higher_order_grad(u, x, 1, directions=v)[0], x)`` computes ``H v`` for one
           direction, with v of shape ``(1, *columns)``.
 
-        One pass computes at most 1,000 derivatives, and it computes the first derivatives too. So
-        at most 43 columns can be included: they have 43 first and 946 second derivatives. See
+        At most 43 columns can be included, because one pass computes at most 1,000 derivatives,
+        including the first derivatives: 43 columns have 43 first and 946 second derivatives. See
         `laplacian` for the shapes, and `higher_order_grad` for the two methods and the proof that
         rows are independent.
     """

@@ -76,7 +76,7 @@ def diagnose(
     Note:
         If you pass a mapping of losses, each loss is also checked on its own. You can also pass the
         output of a Hugging Face model, which contains the loss. Without a recording, the report
-        ends with code that you can copy to make one, and so see the lines at fault.
+        ends with code that makes a recording. Copy this code to see the lines at fault.
     """
     if optimizer is None and isinstance(model, torch.optim.Optimizer):
         optimizer = model

@@ -51,10 +51,10 @@ def describe_tensor(tensor: torch.Tensor, *, name: str | None = None) -> TensorD
         what PyTorch does.
 
         A call changes no values or gradients, and issues no warning. It runs no code of a tensor
-        subclass, unless the subclass itself computes its shape, device or layout. It can change two
-        things inside PyTorch. If a view was written to, PyTorch updates its node, as it does
-        whenever you use the view. And a ``grad_fn`` gets a private entry in its ``metadata``, which
-        makes deep graphs safe to free.
+        subclass, unless the subclass itself computes its shape, device or layout. But a call can
+        change two things inside PyTorch. If a view was written to, PyTorch updates the node of the
+        view, as it does whenever you use the view. And a ``grad_fn`` gets a private entry in its
+        ``metadata``, which makes deep graphs safe to free.
     """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(message("errors.tensor.type", type=type(tensor).__name__))
