@@ -47,7 +47,7 @@ def explain_derivative(
         inputs: The tensor of shape ``(*batch, columns)`` to differentiate with respect to, or a
             sequence of tensors that each contain some of the columns.
         order: An order or a list of orders, as in `higher_order_grad`. You can also pass
-            `laplacian`, `jacobian` or `hessian`, to explain a call of this function.
+            `laplacian`, `jacobian` or `hessian`, to explain a call to that function.
         create_graph: Whether you would differentiate the result further.
         rows: ``"proven"`` or ``"independent"``, as in `higher_order_grad`.
 

@@ -1,6 +1,6 @@
 """Compute derivatives of any order, separately for each row and channel.
 
-If a derivative cannot be computed correctly, an error says why.
+If a derivative cannot be computed correctly, the call raises an error that explains why.
 """
 
 from collections.abc import Hashable, Iterable, Iterator
@@ -75,11 +75,13 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
 
     In each row of the batch, `inputs` has columns, such as x and t, and `outputs` has channels,
     such as u and v. Nothing is summed, so each derivative has the shape of `outputs`. If a
-    derivative cannot be computed correctly, an error says why and what to do.
+    derivative cannot be computed correctly, the call raises an error that explains why, and what
+    to do.
 
     Args:
         outputs: The tensor to differentiate, of shape ``(*batch, *channels)``, or a function or
-            module that computes this tensor from `inputs`.
+            module that computes this tensor from `inputs`. A function is called with `inputs`, or
+            with copies that require grad if `inputs` do not.
         inputs: The tensor of shape ``(*batch, columns)`` to differentiate with respect to, or a
             sequence of tensors that each contain some of the columns.
         order: How often to differentiate with respect to each column: ``(2, 0)`` is the second
@@ -92,9 +94,9 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
             but does not depend on `inputs`.
         method: ``"taylor"`` propagates Taylor series along the graph, ``"reverse"`` nests backward
             passes, and ``"auto"`` chooses one of the two.
-        rows: With ``"proven"``, an error is raised unless each row of `outputs` provably depends
-            only on the same row of `inputs`. With ``"independent"``, you promise this where it
-            cannot be proven.
+        rows: With ``"proven"``, the call raises an error unless each row of `outputs` provably
+            depends only on the same row of `inputs`. With ``"independent"``, you promise that rows
+            are independent, for cases where the graph does not prove it.
 
     Returns:
         A tensor with the shape of `outputs` and the dtype of `inputs`, or a tuple of such tensors
@@ -116,21 +118,73 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
         RuntimeError: If the graph does not allow the derivative. The message names the reason.
 
     Note:
-        **Shapes.** The columns are usually the last axis of `inputs`. If `outputs` and `inputs`
-        have the same shape, `order` decides what their last axis means. With an int, the derivative
-        is elementwise. With a multi-index (a tuple), this axis contains the columns of `inputs` and
-        the channels of `outputs`. If `outputs` has at least one axis, but fewer than the batch of
-        `inputs`, all axes of `inputs` that `outputs` lacks are columns. They are numbered as in
-        ``inputs.flatten(outputs.dim())``.
+        **Shapes.** In most calls, `inputs` has the shape ``(rows, columns)``, and `outputs` has the
+        shape ``(rows,)`` or ``(rows, channels)``. Three cases need an explanation:
 
-        If `inputs` is a sequence, a multi-index counts the columns in the order of the tensors. If
-        `outputs` has the shape ``(rows,)``, these tensors may have this shape too, and each of them
-        is then one column. If `outputs` is a function, it is called with `inputs`, or with copies
-        that require grad if `inputs` do not. The derivative of order 0 is `outputs` itself.
+        - `outputs` and `inputs` have the same shape. If `order` is an int, the derivative is
+          elementwise: each element of `outputs` is differentiated with respect to the element of
+          `inputs` at the same position. If `order` is a tuple, the last axis of `inputs` contains
+          columns, and the last axis of `outputs` contains channels.
+        - `inputs` has several more axes than `outputs`, for example ``(rows, 3, 2)`` and
+          ``(rows,)``. If `outputs` has at least one axis, all axes that it lacks are columns. They
+          are numbered as in ``inputs.flatten(outputs.dim())``, here from 0 to 5.
+        - `inputs` is a sequence of tensors. Then a tuple counts the columns in the order of the
+          tensors. If `outputs` has the shape ``(rows,)``, a tensor in the sequence may also have
+          this shape; it is then one column.
 
+        >>> z = torch.tensor([[1.0, 2.0]], requires_grad=True)
+        >>> higher_order_grad(z**2, z, 1).tolist()  # an int: elementwise
+        [[2.0, 4.0]]
+        >>> higher_order_grad(z**2, z, (1, 0)).tolist()  # a tuple: both channels by column 0
+        [[2.0, 0.0]]
         >>> x, t = torch.ones(2, requires_grad=True), torch.tensor([2.0, 3.0], requires_grad=True)
-        >>> higher_order_grad(x**2 * t**3, (x, t), (1, 2)).tolist()
+        >>> higher_order_grad(x**2 * t**3, (x, t), (1, 2)).tolist()  # a sequence of two columns
         [24.0, 36.0]
+
+        **The result.** By default, the result is recorded: you can use it in a loss, or
+        differentiate it again. The graph of `outputs` is kept, even with ``create_graph=False``,
+        and no ``.grad`` of leaves, `inputs` or `outputs` changes. The derivative of order 0 is
+        `outputs` itself. If the graph proves that a derivative is zero, the result consists of
+        zeros that do not require grad. Otherwise, zeros are returned without a computation only if
+        `allow_unused` permits it.
+
+        A value that was taken out of the graph by ``.item()``, ``.detach()`` or NumPy counts as a
+        constant, even if it was computed from other rows.
+
+        >>> x = torch.tensor([[1.0], [2.0], [3.0]], requires_grad=True)
+        >>> higher_order_grad(x * x.sum().item(), x, 1).tolist()  # the sum, 6, is a constant
+        [[6.0], [6.0], [6.0]]
+
+        **Methods.** Taylor mode propagates truncated Taylor series along the recorded graph, once
+        for all orders, so a higher order costs little more. It has a rule for most of PyTorch's
+        operations, and you can add rules with `taylor_rule`. In reverse mode, each order costs
+        about three times as much as the previous one. ``"auto"`` uses Taylor mode, except in these
+        cases:
+
+        - Taylor mode cannot compute the derivative.
+        - The derivative is of first order, and one backward pass per channel is cheaper than one
+          series per column.
+        - There are few points on the CPU, and PyTorch's formulas for all operations are correct at
+          any order.
+
+        **Independent rows.** If the graph does not prove that rows are independent, the call raises
+        an error that names the operation that may mix rows, such as BatchNorm in training mode.
+        Independence cannot be proven, for example, if a custom function has a backward that does
+        not record its graph. With ``rows="independent"``, a few test passes check your promise and
+        raise an error if it is broken. These passes can miss a dependence that has no effect at the
+        current values.
+
+        **Errors.** The call raises a RuntimeError in these cases:
+
+        - There is no graph, or the graph does not lead to `inputs`, may mix rows, or comes from a
+          compiled model.
+        - Taylor mode has no rule for an operation, and `method` is ``"taylor"`` or reverse mode
+          cannot differentiate the operation often enough. For example, an operation whose backward
+          is marked ``@once_differentiable`` can only be differentiated once.
+        - Reverse mode would use one of PyTorch's formulas that are wrong for higher derivatives,
+          such as that of `torch.logcumsumexp` from order 3 on.
+        - The graph was freed, or a saved tensor was changed in place. Then the error is PyTorch's
+          own.
 
         **Directions.** The shape of `directions` is ``(n, *columns)``, or ``(n, *batch, *columns)``
         if each row has its own directions. For each direction v, the derivative is
@@ -141,92 +195,52 @@ def higher_order_grad(  # noqa: PLR0913 (they are passed by name)
         >>> higher_order_grad(u, points, 3, directions=along).tolist()  # (1 + t)**2 * (2 + t)
         [[6.0, 6.0]]
 
-        **Methods.** Taylor mode propagates truncated Taylor series along the recorded graph, once
-        for all orders, so a higher order costs little more. It has a rule for most of PyTorch's
-        operations, and you can add rules with `taylor_rule`. In reverse mode, each order costs
-        about three times as much as the previous one. ``"auto"`` uses Taylor mode, except in three
-        cases. First, Taylor mode cannot compute the derivative. Second, the derivative is of first
-        order, and one backward pass per channel is cheaper than one series per column. Third, there
-        are few points on the CPU, and PyTorch's formulas for all operations are right at any order.
+        The remaining paragraphs are about special cases.
 
-        **Independent rows.** If it cannot be proven that rows are independent, an error names the
-        operation that may mix rows, such as BatchNorm in training mode. For example, there is no
-        proof if a custom function has a backward that does not record its graph. With
-        ``rows="independent"``, a few test passes check your promise and raise an error if it is
-        broken. These passes can miss a dependence that has no effect at the current values.
+        **Kinks and NaN.** At a kink, such as that of ReLU at zero, and where a formula divides zero
+        by zero, the derivative is that of PyTorch's formula. The second derivative of a ReLU
+        network is zero. `torch.where` does not prevent NaN in reverse mode: the derivative of
+        ``torch.where(x == 0, 1, x.sin() / x)`` at 0 is NaN, as in autograd, while Taylor mode
+        returns the derivative of the selected branch. To avoid NaN, replace the divisor as well,
+        with ``torch.where(x == 0, 1, x)``.
 
-        **Errors.** A RuntimeError is raised if there is no graph, if the graph does not lead to
-        `inputs` or mixes rows, or if it comes from a compiled model. If Taylor mode has no rule for
-        an operation, a RuntimeError is also raised in two cases: `method` is ``"taylor"``, or
-        reverse mode cannot differentiate the operation often enough. For example, an operation
-        whose backward is marked ``@once_differentiable`` can only be differentiated once. If the
-        graph was freed, or a saved tensor was changed in place, you see PyTorch's own error.
+        **Precision.** Derivatives in Taylor mode are as accurate as the values that PyTorch saved,
+        at any order and scale. Derivatives in reverse mode are as accurate as PyTorch's formulas,
+        which lose digits where a function saturates. A derivative beyond the range of the dtype of
+        `inputs` is infinite or zero. Half precision is computed in single precision, and orders
+        above 8 in double precision.
 
-        **Constants and zeros.** The derivative is that of the recorded graph. A value that was
-        taken out of the graph by ``.item()``, ``.detach()`` or NumPy counts as a constant, even if
-        it was computed from other rows. Zeros are returned without a computation in only two cases:
-        the graph proves that the derivative is zero, or `allow_unused` permits it. If the graph
-        proves that a derivative is zero, the zeros do not require grad.
+        If a Taylor coefficient may have left the range of its dtype, everything is computed again
+        in double precision. The check for this waits for the device. Compiled code, the capture of
+        a CUDA graph, dispatch modes and transforms skip the check. Then coefficients of order up to
+        8 that leave the range of single precision are infinite, NaN or inexact.
 
-        >>> x = torch.tensor([[1.0], [2.0], [3.0]], requires_grad=True)
-        >>> higher_order_grad(x * x.sum().item(), x, 1).tolist()  # the sum, 6, is a constant
-        [[6.0], [6.0], [6.0]]
+        **Hooks and custom functions.** Reverse mode works like nested calls to
+        `torch.autograd.grad`. Hooks on the path run and may change gradients. Each pass adds to the
+        ``.grad`` of intermediate tensors that retain their gradient. The backward of a custom
+        function on the path runs once more, to check that it does not mix rows and records its
+        graph. Python numbers that this backward uses, tensors that it detaches, and values that it
+        stores outside its ``ctx`` count as constants.
 
-        **Side effects.** The graph of `outputs` is kept, even with ``create_graph=False``. The
-        ``.grad`` of leaves, of `inputs` and of `outputs` does not change.
+        Taylor mode runs no backward pass through the graph. So it ignores what hooks, or the
+        backward of a custom function with a registered rule, do to gradients. For an in-place write
+        into a view, it runs the backward of this one operation, to find the positions of the
+        elements, and therefore waits for the device. It runs a checkpointed function once more.
 
-        Taylor mode only needs the graph to prove that rows are independent, and runs no backward.
-        So it ignores what a hook, or the backward of a custom function with a registered rule, does
-        to gradients. If a function is checkpointed, Taylor mode runs it once more. For a write into
-        a view, it runs the backward of the write to find the positions of the elements, and
-        therefore waits for the device.
-
-        Reverse mode works like nested calls to `torch.autograd.grad`. Hooks on the path run and may
-        change gradients. Each pass adds to the ``.grad`` of intermediate tensors that retain their
-        gradient. The backward of a custom function on the path runs once more, to check
-        that it does not mix rows and records its graph. Python numbers that this backward uses,
-        tensors that it detaches, and values that it stores outside its ``ctx`` count as constants.
-
-        **Shared work.** Several calls can share one pass, as long as a result of this pass is
-        alive: calls for different columns of one channel, or for different channels of one order.
-        Each call returns the same numbers as a separate pass would, in a separate tensor. But hooks
-        run only once.
+        While a result of a pass is alive, later calls can share this pass, for different columns of
+        one channel or for different channels of one order. They return the same numbers as separate
+        passes would, in separate tensors, but hooks run only once.
 
         **Compiled code.** Inside a function that `torch.compile` compiles, this call and the
         backward of its result become part of the compiled graph. There is one exception: if the
         proof that rows are independent needs the values of an index, the call runs uncompiled,
         between two compiled parts. For such a call, `outputs` must be the function or module,
         because the output of a compiled part cannot be differentiated twice. With
-        ``fullgraph=True``, an error explains this. Evaluate such a call under ``no_grad()`` instead
-        of ``inference_mode()``, where PyTorch cannot save its tensors.
+        ``fullgraph=True``, the call raises an error that explains this. Evaluate such a call under
+        ``no_grad()``, not under ``inference_mode()``, where PyTorch cannot save its tensors.
 
         **Forward mode AD.** While `torch.autograd.forward_ad` is on, reverse mode is used, and the
         result carries tangents.
-
-        **Precision.** A derivative beyond the range of the dtype of `inputs` is infinite or zero.
-        Within this range, derivatives in reverse mode are as exact as PyTorch's formulas, which
-        lose digits where a function saturates (for example `silu` in single precision at 16).
-        Derivatives in Taylor mode are as exact as the values that PyTorch saved, at any order and
-        scale. Half precision is computed in single precision, and orders above 8 in double
-        precision.
-
-        Taylor mode scales its coefficients and checks them at the end. If a coefficient may have
-        left the range of its dtype, everything is computed again in double precision with other
-        scales. This check waits for the device. It is skipped while code is compiled, while a CUDA
-        graph is captured, and inside a dispatch mode or transform. Without the check, coefficients
-        of order up to 8 that leave the range of single precision are infinite, NaN or inexact. An
-        example is a function whose argument is scaled by 1e-12 and whose value is scaled by 1e20.
-
-        **Kinks and NaN.** At a kink, such as that of ReLU at zero, the derivative is that of
-        PyTorch's formula. The same is true where a formula divides zero by zero. The second
-        derivative of a ReLU network is zero. `torch.where` does not prevent NaN in reverse mode:
-        the derivative of ``torch.where(x == 0, 1, x.sin() / x)`` at 0 is NaN, as in autograd, while
-        Taylor mode returns the derivative of the selected branch. Replace the divisor as well, by
-        ``torch.where(x == 0, 1, x)``.
-
-        Some formulas of PyTorch are wrong for higher derivatives, such as that of
-        `torch.logcumsumexp` from order 3 on. If reverse mode would use such a formula, an error
-        names the node.
     """
     request = None
     if directions is None and may_be_kept(method, rows, create_graph, allow_unused):

@@ -49,9 +49,9 @@ def diagnose(
             dataclasses. If the forward pass raised an exception, pass the exception instead.
         model: The module to check, a mapping from name to tensor or module, or an optimizer.
         optimizer: The optimizer, or several. `diagnose` checks whether it trains the model.
-        recording: The recording from the `record` block in which the loss was computed, in this
-            thread. With it, the report shows the lines at fault, and finds problems that leave no
-            trace in the graph.
+        recording: The recording from the `record` block in which the loss was computed. It contains
+            only the operations of its own thread. With it, the report shows the lines at fault, and
+            finds problems that leave no trace in the graph.
         gradients: Whether to run one backward pass, which also finds gradients that are zero, too
             small or not finite. Hooks run, but ``.grad`` and the graph do not change.
         expect: The names of the parameters that should get a gradient. All others should not.
@@ -71,7 +71,8 @@ def diagnose(
 
     Raises:
         TypeError: If an argument has the wrong type.
-        ValueError: If `loss` contains no tensor, or `model` is an iterator that was already read.
+        ValueError: If `loss` contains no tensor, or `model` is an iterator that was already
+            consumed.
 
     Note:
         If you pass a mapping of losses, each loss is also checked on its own. You can also pass the

@@ -61,7 +61,7 @@ class Help:
 
     Attributes:
         text: The advice, including the code to type.
-        edits: The same advice as changes of lines. Empty if no exact change is known.
+        edits: The same advice, as line edits. Empty if no exact change is known.
     """
 
     text: str
@@ -73,12 +73,13 @@ class Diagnosis:
     """One finding about a training step: what is wrong, where, and how to fix it.
 
     Attributes:
-        code: The name of the problem, such as ``"no-grad"``. The page of diagnoses has a section
-            for each code.
-        severity: How serious the finding is.
+        code: The name of the problem, such as ``"no-grad"``. The diagnoses page has a section for
+            each code.
+        severity: Whether the finding is an error, a warning or a note.
         headline: The problem in one sentence.
         subject: The names of the affected tensors.
-        primary: The expression at fault. None if no recording saw it and autograd stores no line.
+        primary: The expression at fault. None if its line is unknown: the expression was not
+            recorded, and autograd does not store the line either.
         secondary: Other expressions that explain the problem, such as the line that switched
             recording off.
         notes: Further facts, as sentences.

@@ -303,7 +303,7 @@ class Report:
         return Report(about, self.help if about else "")
 
     def show(self, file: TextIO | None = None) -> None:
-        """Print the report, in colour if the terminal has colours and ``NO_COLOR`` is not set.
+        """Print the report, in colour if the terminal supports it and ``NO_COLOR`` is not set.
 
         Args:
             file: The file to print to. By default, this is standard output.

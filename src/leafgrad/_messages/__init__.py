@@ -18,8 +18,8 @@ def set_language(language: str) -> None:
     """Choose the language of all text that leafgrad prints or draws, and of its error messages.
 
     Without this call, the environment variable ``LEAFGRAD_LANG`` chooses the language; the default
-    is English. Messages without a translation appear in English. Messages of PyTorch are always in
-    English.
+    is English. Messages without a translation appear in English. PyTorch's own messages are
+    always in English.
 
     Args:
         language: ``"en"`` or ``"zh_CN"``. You can also write ``"zh"`` or ``"zh-CN"`` for Chinese.
@@ -29,7 +29,7 @@ def set_language(language: str) -> None:
         >>> leafgrad.set_language("en")
 
     Raises:
-        ValueError: If leafgrad does not have the language.
+        ValueError: If leafgrad does not support the language.
     """
     name = _normalise(language)
     if name is None:
